@@ -1,0 +1,144 @@
+"""An image file → uint8 RGB pixels of the recipe's size.
+
+The reference is Pillow's decode, EXIF-upright, alpha laid on the background, then torchvision's
+ImageClassification preset. Only the header is read before the limits are checked.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from common.errors import CorruptImage, ImageError, ImageTooLarge, UnsupportedFormat
+from common.parameters import PreprocessConfig
+from common.preprocess import formats
+from common.preprocess.geometry import TURNS, stored_window
+from common.preprocess.pixels import to_grey_or_rgb
+from common.preprocess.resize import resize_window
+
+# Our own limit is checked on the header, before Pillow decodes anything.
+Image.MAX_IMAGE_PIXELS = None
+# Pillow reports damaged metadata as warnings; the picture is judged by its pixels.
+warnings.filterwarnings("ignore", module=r"PIL\..*")
+
+_ORIENTATION_TAG = 0x0112
+# libjpeg fills what is missing with samples of 128; 126 to 129 after colour conversion.
+_FILL_LEVELS = range(126, 130)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """One picture's pixels, uint8 (crop_size, crop_size, 3), and what it took."""
+
+    pixels: np.ndarray
+    width_px: int
+    height_px: int
+    decode_s: float
+    resize_s: float
+
+
+def prepare(data: bytes, config: PreprocessConfig) -> Decoded:
+    """Decode, orient, flatten, resize and crop one image file.
+
+    Raises an ImageError: UnsupportedFormat, CorruptImage or ImageTooLarge.
+    """
+    format_name = formats.sniff(data)
+    if format_name not in config.formats:
+        raise UnsupportedFormat(f"accepted formats: {', '.join(config.formats)}")
+    formats.check_container(data, format_name)
+    try:
+        return _prepare(data, format_name, config)
+    except (UnsupportedFormat, ImageTooLarge):
+        raise
+    except Exception as error:
+        for sparer in formats.without_metadata(data, format_name):
+            try:
+                return _prepare(sparer, format_name, config)
+            except Exception:
+                continue
+        if isinstance(error, ImageError):
+            raise
+        raise CorruptImage(f"the {format_name} image cannot be decoded in full") from error
+
+
+def _prepare(data: bytes, format_name: str, config: PreprocessConfig) -> Decoded:
+    started = time.perf_counter()
+    with Image.open(io.BytesIO(data), formats=[format_name]) as image:
+        width, height = image.size
+        _check_size(width, height, config)
+        orientation = _orientation(image)
+        window = stored_window(width, height, orientation, config)
+        if format_name == "JPEG" and config.jpeg_scale_gap:
+            gap = config.jpeg_scale_gap
+            image.draft("RGB", (window.full_size[0] * gap, window.full_size[1] * gap))
+        image.load()
+        if format_name == "JPEG" and _looks_filled(image):
+            _refuse_filled(data, image)
+        upright = to_grey_or_rgb(image, config.background)
+    decoded = time.perf_counter()
+    left, top, right, bottom = window.box
+    # A reduced decode keeps its fraction of the edges: scale by what was decoded, not by 8.
+    scale_x, scale_y = _scale(upright.width, width), _scale(upright.height, height)
+    box = (left / scale_x, top / scale_y, right / scale_x, bottom / scale_y)
+    small = resize_window(upright, box, window.size)
+    if orientation in TURNS:
+        small = small.transpose(TURNS[orientation])
+    if small.mode != "RGB":
+        small = small.convert("RGB")
+    if small.size != (config.crop_size, config.crop_size):
+        canvas = Image.new("RGB", (config.crop_size, config.crop_size), config.background)
+        canvas.paste(small, window.offset)
+        small = canvas
+    pixels = np.asarray(small)
+    return Decoded(pixels, width, height, decoded - started, time.perf_counter() - decoded)
+
+
+def _check_size(width: int, height: int, config: PreprocessConfig) -> None:
+    if width < 1 or height < 1:
+        raise CorruptImage("the image has no pixels")
+    if width * height > config.max_pixels:
+        raise ImageTooLarge(
+            f"{width}x{height} is {width * height} pixels; at most {config.max_pixels}"
+        )
+
+
+def _scale(decoded: int, stored: int) -> int:
+    """By how much libjpeg reduced this side: it rounds sizes up at 1/1, 1/2, 1/4 and 1/8."""
+    return next((s for s in (1, 2, 4, 8) if -(-stored // s) == decoded), 1)
+
+
+def _orientation(image: Image.Image) -> int:
+    # Pillow turns a TIFF upright itself while loading, and its size is the upright one.
+    if image.format == "TIFF" or "exif" not in image.info:
+        return 1
+    try:
+        value = image.getexif().get(_ORIENTATION_TAG, 1)
+    except Exception:  # damaged metadata, whatever Pillow raises for it
+        return 1
+    return value if value in TURNS else 1
+
+
+def _looks_filled(image: Image.Image) -> bool:
+    last = image.getpixel((image.width - 1, image.height - 1))
+    levels = last if isinstance(last, tuple) else (last,)
+    return all(level in _FILL_LEVELS for level in levels)
+
+
+def _refuse_filled(data: bytes, image: Image.Image) -> None:
+    """Raise CorruptImage where the picture's data ended early and libjpeg filled the rest.
+
+    libjpeg only warns, and Pillow drops the warning. So the file is decoded again with more data
+    before its end marker: a complete picture ignores that, an incomplete one changes.
+    """
+    end = formats.jpeg_end(data)
+    longer = data[:end] + bytes(64) + data[end:]
+    with Image.open(io.BytesIO(longer), formats=["JPEG"]) as again:
+        again.draft(image.mode, image.size)
+        again.load()
+        if again.tobytes() != image.tobytes():
+            raise CorruptImage("the JPEG's image data ends early")
