@@ -1,0 +1,121 @@
+"""Observations on their way to Triton: a bounded queue and one thread that empties it.
+
+One ``observe()`` or ``increment()`` of Triton's Python stub is a round trip to the server process:
+about 20 µs, all of them with the interpreter lock held. The request path therefore only appends to
+a queue (well under 1 µs), and a thread of our own makes the calls: increments of one counter are
+added up to one call, exact histograms get every value, sampled ones at most SAMPLES_PER_FLUSH.
+
+A call that the server refuses can abort the whole server, and ``try``/``except`` does not prevent
+that. Hence every value is checked before the call, and after one refusal no further call is made.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+FLUSH_INTERVAL_S = 0.25
+SAMPLES_PER_FLUSH = 8
+QUEUE_CAPACITY = 65_536
+_JOIN_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One Triton metric: a counter, or a histogram that gets every value or a random sample."""
+
+    native: Any
+    is_counter: bool
+    is_sampled: bool = False
+
+
+class Recorder:
+    """Takes observations from any thread and hands them to Triton from a single one.
+
+    A Triton metric object keeps the value of the call in progress in itself, so two threads must
+    never use the same one: after construction only the flush thread (or ``close``) does.
+    """
+
+    def __init__(self, lost: Series, log_error: Callable[[str], None]) -> None:
+        self._lost = lost
+        self._log_error = log_error
+        self._queue: deque[tuple[Series, float]] = deque()
+        self._lost_count = 0
+        self._refused = False
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._start_lock = threading.Lock()
+
+    def record(self, series: Series, value: float) -> None:
+        """Queue one observation; drops and counts it when the queue is full. Never blocks."""
+        if len(self._queue) >= QUEUE_CAPACITY:
+            self._lost_count += 1
+            return
+        self._queue.append((series, value))
+        if self._thread is None:
+            self._start()
+
+    def close(self) -> None:
+        """Hand over what is queued and stop the thread; later observations are never sent."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(_JOIN_TIMEOUT_S)
+            if self._thread.is_alive():
+                return
+        self.flush()
+
+    def flush(self) -> None:
+        """Send everything queued at this moment. Called by one thread at a time."""
+        increments: dict[Series, float] = defaultdict(float)
+        observations: dict[Series, list[float]] = defaultdict(list)
+        for _ in range(len(self._queue)):
+            series, value = self._queue.popleft()
+            if not _is_sound(value) or (series.is_counter and value < 0):
+                self._lost_count += 1
+            elif series.is_counter:
+                increments[series] += value
+            else:
+                observations[series].append(value)
+        lost, self._lost_count = self._lost_count, 0
+        if lost:
+            increments[self._lost] += lost
+        for series, total in increments.items():
+            self._call(series.native.increment, total)
+        for series, values in observations.items():
+            if series.is_sampled and len(values) > SAMPLES_PER_FLUSH:
+                values = random.sample(values, SAMPLES_PER_FLUSH)
+            for value in values:
+                self._call(series.native.observe, value)
+
+    def _call(self, operation: Callable[[float], None], value: float) -> None:
+        if self._refused:
+            return
+        try:
+            operation(float(value))
+        except Exception as error:  # noqa: BLE001 - the next call could be fatal
+            self._refused = True
+            self._log_error(f"Triton refused a metric call; metrics of this process stop: {error}")
+        # The call kept the interpreter lock; let a waiting request have it before the next one.
+        time.sleep(0)
+
+    def _start(self) -> None:
+        with self._start_lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(FLUSH_INTERVAL_S):
+            if self._queue or self._lost_count:
+                self.flush()
+
+
+def _is_sound(value: object) -> bool:
+    # A single NaN would turn a histogram's sum into NaN for ever.
+    return isinstance(value, (int, float)) and math.isfinite(value)
