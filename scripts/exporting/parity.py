@@ -1,0 +1,148 @@
+"""Does the ONNX file answer as PyTorch does? Measured on noise and on real photographs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import torch
+from PIL import Image
+from torchvision.transforms import functional
+from torchvision.transforms._presets import ImageClassification
+
+from common.manifest import Recipe
+
+COSINE_MIN = 0.9999
+NOISE_BATCHES = (1, 2, 5)
+# Bundled with two ordinary packages, so that nothing has to be downloaded.
+_PHOTOGRAPHS = {
+    "skimage.data": ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg"),
+    "sklearn.datasets.images": ("china.jpg", "flower.jpg"),
+}
+
+Run = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How far ONNX Runtime's logits are from PyTorch's, over ``images`` single images."""
+
+    max_abs_logit_diff: float
+    cosine_min: float
+    top1_agreement: float
+    images: int
+    photographs: int
+
+    def to_json(self) -> dict[str, float | int]:
+        """As it stands in manifest.json."""
+        return asdict(self)
+
+    def summary(self) -> str:
+        """The figures in one line."""
+        return (
+            f"cosine {self.cosine_min:.6f}, largest logit difference "
+            f"{self.max_abs_logit_diff:.3g}, top-1 equal {self.top1_agreement:.0%} "
+            f"of {self.images} ({self.photographs} photographs)"
+        )
+
+    def is_good(self, *, meaningful: bool) -> bool:
+        """Same direction everywhere; same winner too, where the weights mean something."""
+        return self.cosine_min >= COSINE_MIN and (self.top1_agreement == 1 or not meaningful)
+
+
+def photographs() -> Iterator[tuple[str, Image.Image]]:
+    """The bundled pictures (name, RGB) of those packages that are installed."""
+    for package, names in _PHOTOGRAPHS.items():
+        try:
+            folder = files(package)
+        except ModuleNotFoundError:
+            continue
+        for name in names:
+            with folder.joinpath(name).open("rb") as stream, Image.open(stream) as picture:
+                yield Path(name).stem, picture.convert("RGB")
+
+
+def session(path: Path) -> tuple[onnxruntime.InferenceSession, Run]:
+    """Open an ONNX file with one input and one output on the CPU."""
+    opened = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    name = opened.get_inputs()[0].name
+
+    def run(batch: np.ndarray) -> np.ndarray:
+        return np.asarray(opened.run(None, {name: batch})[0])
+
+    return opened, run
+
+
+def torch_run(model: torch.nn.Module) -> Run:
+    """The same call on a PyTorch module."""
+
+    def run(batch: np.ndarray) -> np.ndarray:
+        with torch.inference_mode():
+            return model(torch.from_numpy(batch)).numpy()
+
+    return run
+
+
+def preset(recipe: Recipe) -> ImageClassification:
+    """torchvision's own evaluation transform for a recipe: RGB picture → FP32 [3, crop, crop]."""
+    return ImageClassification(
+        crop_size=recipe.crop_size,
+        resize_size=recipe.resize_size,
+        mean=recipe.mean,
+        std=recipe.std,
+    )
+
+
+def cropped_uint8(picture: Image.Image, recipe: Recipe) -> np.ndarray:
+    """The pixels that the preset normalises, before it does so: uint8 [crop, crop, 3]."""
+    resized = functional.resize(picture, [recipe.resize_size], antialias=True)
+    return np.array(functional.center_crop(resized, [recipe.crop_size]))
+
+
+def noise(batch: int, recipe: Recipe) -> np.ndarray:
+    """Uniform random pixels, uint8 [batch, crop, crop, 3], the same in every run."""
+    shape = (batch, recipe.crop_size, recipe.crop_size, 3)
+    return np.random.default_rng(batch).integers(0, 256, shape, dtype=np.uint8)
+
+
+def as_tensor(batch: np.ndarray) -> torch.Tensor:
+    """The batch as an example input for the exporter."""
+    return torch.from_numpy(batch)
+
+
+def measure(pairs: list[tuple[np.ndarray, np.ndarray]], photograph_count: int) -> Parity:
+    """Compare (reference, tested) logits, each [N, classes]."""
+    reference = np.concatenate([pair[0] for pair in pairs]).astype(np.float64)
+    tested = np.concatenate([pair[1] for pair in pairs]).astype(np.float64)
+    lengths = np.linalg.norm(reference, axis=1) * np.linalg.norm(tested, axis=1)
+    return Parity(
+        max_abs_logit_diff=float(np.abs(reference - tested).max()),
+        cosine_min=float((np.sum(reference * tested, axis=1) / lengths).min()),
+        top1_agreement=float(np.mean(reference.argmax(axis=1) == tested.argmax(axis=1))),
+        images=len(reference),
+        photographs=photograph_count,
+    )
+
+
+def compare_served(classifier: torch.nn.Module, served: Run, recipe: Recipe, path: Path) -> Parity:
+    """Compare a served graph with PyTorch.
+
+    Noise goes through ``served`` (the wrapped module in PyTorch, FP32) as uint8. Photographs go
+    through the bare FP32 ``classifier`` after torchvision's own preset, and into the ONNX file as
+    uint8 pixels: that covers the folded normalisation too.
+    """
+    _, onnx_run = session(path)
+    pairs = []
+    for count in NOISE_BATCHES:
+        pixels = noise(count, recipe)
+        pairs.append((served(pixels), onnx_run(pixels)))
+    transform, bare = preset(recipe), torch_run(classifier)
+    pictures = list(photographs())
+    for _, picture in pictures:
+        reference = bare(transform(picture)[None].numpy())
+        pairs.append((reference, onnx_run(cropped_uint8(picture, recipe)[None])))
+    return measure(pairs, len(pictures))
