@@ -9,7 +9,7 @@
     ├── InvalidModelOutput      INVALID_MODEL_OUTPUT
     └── InternalError           INTERNAL
     RequestError                the request itself is malformed: HTTP 400, no image is at fault
-    ConfigurationError          a config.pbtxt parameter or a file is wrong: the model refuses to load
+    ConfigurationError          a config.pbtxt parameter or file is wrong: the load is refused
 
 Messages are read by clients: fixed texts plus safe numbers, never a path, a secret or a traceback.
 """

@@ -165,7 +165,10 @@ class _Reader:
     def subset(self, key: str, options: tuple[str, ...]) -> tuple[str, ...]:
         allowed = f"a comma-separated list of {', '.join(options)}"
         return self._take(
-            key, options, allowed, lambda t: tuple(_one_of(options)(p.strip()) for p in t.split(","))
+            key,
+            options,
+            allowed,
+            lambda t: tuple(_one_of(options)(p.strip()) for p in t.split(",")),
         )
 
     def rgb(self, key: str, default: tuple[int, ...]) -> tuple[int, ...]:

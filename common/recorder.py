@@ -98,7 +98,7 @@ class Recorder:
             return
         try:
             operation(float(value))
-        except Exception as error:  # noqa: BLE001 - the next call could be fatal
+        except Exception as error:
             self._refused = True
             self._log_error(f"Triton refused a metric call; metrics of this process stop: {error}")
         # The call kept the interpreter lock; let a waiting request have it before the next one.

@@ -6,11 +6,12 @@ response would fail every request of the same call.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,9 +64,7 @@ class PreprocessStage:
         for report in reports:
             self._metrics.input(report.input_bytes, report.pixels / 1e6 if report.pixels else None)
             if report.error is None:
-                self._metrics.preprocess_steps(
-                    report.decode_s, report.resize_s, report.normalise_s
-                )
+                self._metrics.preprocess_steps(report.decode_s, report.resize_s, report.normalise_s)
             else:
                 self._metrics.image_error(report.error.code)
         self._metrics.stage_done(duration_s)
@@ -231,20 +230,19 @@ def _attempt(answer: Callable[..., Any], *arguments: Any) -> Any:
     return pb_utils.InferenceResponse(error=fault)
 
 
-class _refusing_bad_configuration:  # noqa: N801 - reads as a statement
+@contextlib.contextmanager
+def _refusing_bad_configuration() -> Iterator[None]:
     """Turns configuration faults into one line in the server log and in the load API's answer."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        if isinstance(error, (ConfigurationError, manifest.ManifestError)):
-            raise pb_utils.TritonModelException(str(error)) from None
+    try:
+        yield
+    except (ConfigurationError, manifest.ManifestError) as error:
+        raise pb_utils.TritonModelException(str(error)) from None
 
 
 class _TritonLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        write = pb_utils.Logger.log_error if record.levelno >= logging.ERROR else pb_utils.Logger.log_warn
+        is_error = record.levelno >= logging.ERROR
+        write = pb_utils.Logger.log_error if is_error else pb_utils.Logger.log_warn
         write(self.format(record))
 
 

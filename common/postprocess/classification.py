@@ -52,9 +52,7 @@ def rank(
             group_at[members[0]] = group
     best = _largest(merged, min(top_k, len(merged)))
     return [
-        Prediction(
-            None if int(i) in group_at else int(i), group_at.get(int(i)), float(merged[i])
-        )
+        Prediction(None if int(i) in group_at else int(i), group_at.get(int(i)), float(merged[i]))
         for i in best
         if merged[i] >= max(threshold, 0.0)
     ]

@@ -49,7 +49,9 @@ def load_labels(folder: Path, config: PostprocessConfig, class_count: int) -> La
         language: _read_labels(folder / name, language, class_count)
         for language, name in config.label_files.items()
     }
-    groups = _read_groups(folder / config.group_file, config, class_count) if config.group_file else ()
+    groups = (
+        _read_groups(folder / config.group_file, config, class_count) if config.group_file else ()
+    )
     return Labels(by_language, config.default_language, groups)
 
 

@@ -66,7 +66,9 @@ def _language(parameters: Mapping[str, object], labels: Labels) -> str:
     if "lang" in parameters:
         value = parameters["lang"]
         if not isinstance(value, str) or not value.strip():
-            raise RequestError("lang", value, f"a language tag such as {', '.join(labels.by_language)}")
+            raise RequestError(
+                "lang", value, f"a language tag such as {', '.join(labels.by_language)}"
+            )
         return labels.language(value.strip()) or labels.default_language
     for key, value in parameters.items():
         if key.lower() == ACCEPT_LANGUAGE and isinstance(value, str):

@@ -50,7 +50,9 @@ def check_container(data: bytes, format_name: str) -> None:
     if format_name == "PNG":
         for kind, start, end in _png_chunks(data):
             critical = not kind[0] & 0x20
-            if critical and zlib.crc32(memoryview(data)[start + 4 : end - 4]) != _u32(data, end - 4):
+            if critical and zlib.crc32(memoryview(data)[start + 4 : end - 4]) != _u32(
+                data, end - 4
+            ):
                 raise CorruptImage("a PNG chunk fails its checksum")
     elif format_name == "JPEG" and jpeg_end(data) < 0:
         raise CorruptImage("the JPEG ends before its end marker")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-from cykooz_resizer import CropBox, FilterType, ResizeAlg, Resizer, ResizeOptions
+from cykooz_resizer import CropBox, FilterType, ResizeAlg, ResizeOptions, Resizer
 from PIL import Image
 
 from common.errors import ConfigurationError

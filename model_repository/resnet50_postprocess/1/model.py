@@ -1,4 +1,4 @@
-"""LOGITS, IMAGE_STATUS, RECEIVED_NS → OUTPUT_RESULTS; configured in config.pbtxt, the work is in common/."""
+"""LOGITS, IMAGE_STATUS, RECEIVED_NS → OUTPUT_RESULTS, as config.pbtxt says."""
 
 from common.serving import PostprocessStage
 

@@ -1,4 +1,4 @@
-"""RAW_IMAGE → PREPROCESSED_IMAGE, IMAGE_STATUS, RECEIVED_NS; configured in config.pbtxt, the work is in common/."""
+"""RAW_IMAGE → PREPROCESSED_IMAGE, IMAGE_STATUS, RECEIVED_NS, as config.pbtxt says."""
 
 from common.serving import PreprocessStage
 
