@@ -24,7 +24,7 @@ QUALIFIED_NAMES = {
     639: ("maillot tank suit", "maillot (tank suit)", "shares its noun with 638"),
 }
 
-# Written from the English names. A name dropped, added or moved over twenty ids breaks at least one.
+# Written from the English names. A name dropped, added or moved by 20 ids breaks at least one.
 CHINESE_ANCHORS = {
     0: "丁鲷", 1: "金鱼", 9: "鸵鸟", 18: "喜鹊", 22: "白头海雕", 30: "牛蛙", 39: "绿鬣蜥",
     48: "科莫多巨蜥", 51: "三角龙", 63: "印度眼镜蛇", 71: "蝎子", 79: "蜈蚣", 84: "孔雀",
