@@ -1,0 +1,1 @@
+"""Grafana: provisioning, the four dashboards and the source that generates them."""

@@ -1,0 +1,199 @@
+"""The panel types in use; all are part of every Grafana, none is a plugin to install."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from grafana.source.fields import Json, override
+from grafana.source.panels import Panel
+
+LAST_VALUE: Json = {"calcs": ["lastNotNull"], "fields": "", "values": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stat(Panel):
+    """One big number; `spark` draws its recent course behind it, `filled` paints the panel."""
+
+    type_name: ClassVar[str] = "stat"
+
+    filled: bool = False
+    spark: bool = True
+
+    @property
+    def instant(self) -> bool:
+        """Without a course one evaluation is enough: a 30-day window at every step is not."""
+        return not self.spark
+
+    def options(self) -> Json:
+        """Background fill is kept for the numbers that mean healthy or not."""
+        return {
+            "colorMode": "background" if self.filled else "value",
+            "graphMode": "area" if self.spark else "none",
+            "justifyMode": "center",
+            "orientation": "auto",
+            "reduceOptions": LAST_VALUE,
+            "textMode": "value" if len(self.queries) == 1 else "value_and_name",
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeSeries(Panel):
+    """Lines over time; `limits` draws the thresholds as dashed lines, `dashed` names series."""
+
+    type_name: ClassVar[str] = "timeseries"
+
+    stacked: bool = False
+    limits: bool = False
+    bars: bool = False
+    dashed: tuple[str, ...] = ()
+    legend_values: tuple[Literal["lastNotNull", "max", "mean"], ...] = ("lastNotNull", "max")
+
+    def options(self) -> Json:
+        """A table legend: the numbers can be read without hovering."""
+        return {
+            "legend": {
+                "calcs": list(self.legend_values),
+                "displayMode": "table",
+                "placement": "bottom",
+                "showLegend": True,
+            },
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        }
+
+    def custom(self) -> Json:
+        """Line style."""
+        return {
+            "drawStyle": "bars" if self.bars else "line",
+            "fillOpacity": 35 if self.stacked or self.bars else 8,
+            "lineInterpolation": "linear",
+            "lineWidth": 1 if self.stacked else 2,
+            "showPoints": "never",
+            "spanNulls": False,
+            "stacking": {"group": "A", "mode": "normal" if self.stacked else "none"},
+            "thresholdsStyle": {"mode": "dashed" if self.limits else "off"},
+        }
+
+    def overrides(self) -> list[Json]:
+        """Fixed colours, and limits drawn dashed, without filling and out of the stack."""
+        style = {"dash": [8, 6], "fill": "dash"}
+        dashed = [
+            override(
+                name,
+                custom__lineStyle=style,
+                custom__lineWidth=1,
+                custom__fillOpacity=0,
+                custom__stacking={"group": "A", "mode": "none"},
+            )
+            for name in self.dashed
+        ]
+        return [*super().overrides(), *dashed]
+
+    def colour_mode(self) -> str:
+        """Series differ by the classic palette."""
+        return "palette-classic"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heatmap(Panel):
+    """A Prometheus histogram over time; the y axis is the bucket bound."""
+
+    type_name: ClassVar[str] = "heatmap"
+    query_format: ClassVar[str] = "heatmap"
+
+    def options(self) -> Json:
+        """Buckets come ready from Prometheus, so nothing is calculated here."""
+        return {
+            "calculate": False,
+            "cellGap": 1,
+            "color": {"exponent": 0.5, "mode": "scheme", "scheme": "Oranges", "steps": 64},
+            "filterValues": {"le": 1e-9},
+            "legend": {"show": True},
+            "tooltip": {"mode": "single", "yHistogram": False},
+            "yAxis": {"axisPlacement": "left", "reverse": False, "unit": self.unit},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Panel):
+    """The current label sets as rows; `columns` maps label to heading, in order.
+
+    The sample itself has the key `Value`; a column that is not named is left out.
+    """
+
+    type_name: ClassVar[str] = "table"
+    query_format: ClassVar[str] = "table"
+
+    columns: Mapping[str, str]
+    coloured: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def instant(self) -> bool:
+        """A table shows now."""
+        return True
+
+    def options(self) -> Json:
+        """A plain table without footer."""
+        return {"cellHeight": "sm", "footer": {"show": False}, "showHeader": True}
+
+    def custom(self) -> Json:
+        """Cells are text unless a column is coloured."""
+        return {"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False}
+
+    def overrides(self) -> list[Json]:
+        """Columns whose cell value decides the cell's colour."""
+        return [
+            override(
+                column,
+                custom__cellOptions={"type": "color-background"},
+                mappings=[_words_to_colours(colours)],
+            )
+            for column, colours in self.coloured.items()
+        ]
+
+    def transformations(self) -> list[Json]:
+        """Keep, order and rename the named columns."""
+        keep = {
+            "id": "filterFieldsByName",
+            "options": {"include": {"names": list(self.columns)}},
+        }
+        rename = {
+            "id": "organize",
+            "options": {
+                "excludeByName": {},
+                "indexByName": {name: index for index, name in enumerate(self.columns)},
+                "renameByName": dict(self.columns),
+            },
+        }
+        return [keep, rename]
+
+
+def _words_to_colours(colours: Mapping[str, str]) -> Json:
+    options = {
+        word: {"color": colour, "index": index, "text": word}
+        for index, (word, colour) in enumerate(colours.items())
+    }
+    return {"type": "value", "options": options}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateTimeline(Panel):
+    """A bar per series, coloured by its value over time."""
+
+    type_name: ClassVar[str] = "state-timeline"
+
+    def options(self) -> Json:
+        """Equal neighbours merge into one bar."""
+        return {
+            "alignValue": "left",
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": False},
+            "mergeValues": True,
+            "rowHeight": 0.8,
+            "showValue": "never",
+            "tooltip": {"mode": "single", "sort": "none"},
+        }
+
+    def custom(self) -> Json:
+        """Solid bars."""
+        return {"fillOpacity": 80, "lineWidth": 0, "spanNulls": False}

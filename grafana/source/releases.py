@@ -1,0 +1,236 @@
+"""Page 4: what is served, what changed, and did the change do harm?"""
+
+from __future__ import annotations
+
+from grafana.source.dashboard import Dashboard, Row
+from grafana.source.fields import Query, Thresholds
+from grafana.source.panel_types import Stat, StateTimeline, Table, TimeSeries
+from grafana.source.panels import Panel
+from grafana.source.promql import (
+    ENSEMBLE,
+    MODELS,
+    PIPELINE,
+    STEPS,
+    mean,
+    quantile,
+    rate_by,
+    ratio_of_rates,
+)
+from grafana.source.shared import ANNOTATIONS, JOB_VARIABLE, PIPELINE_VARIABLE
+
+_SERVED = f"nv_inference_request_success{{{MODELS}}}"
+_EXPECTED = 'pipeline:expected_model_version{pipeline="$pipeline"}'
+_ANY_IS_BAD = Thresholds("green", ((1, "red"),))
+_VERSION = "{{model}} v{{version}}"
+
+
+def _counts() -> tuple[Panel, ...]:
+    missing = f"{_EXPECTED} unless on (model, version) {_SERVED}"
+    unexpected = f"group by (model, version) ({_SERVED}) unless on (model, version) {_EXPECTED}"
+    dead = f'increase(nv_inference_request_failure{{{STEPS},reason="BACKEND"}}[$__range])'
+    return (
+        Stat(
+            title="Expected versions missing",
+            description=(
+                "Versions in the model repository that no server serves. The load failed; the "
+                "server's log says why (often an engine built for another GPU)."
+            ),
+            unit="short",
+            queries=(Query(f"count({missing}) or vector(0)"),),
+            thresholds=_ANY_IS_BAD,
+            filled=True,
+            spark=False,
+            width=6,
+            always_has_data=True,
+        ),
+        Stat(
+            title="Unexpected versions served",
+            description="Served, but not in the list that the rules were generated from.",
+            unit="short",
+            queries=(Query(f"count({unexpected}) or vector(0)"),),
+            thresholds=Thresholds("green", ((1, "yellow"),)),
+            filled=True,
+            spark=False,
+            width=6,
+            always_has_data=True,
+        ),
+        Stat(
+            title="Failures in model code",
+            description=(
+                "Failed executions of single models in the time range: a dead Python stub or a "
+                "failing network. A dead stub never comes back by itself: restart the container."
+            ),
+            unit="short",
+            queries=(Query(f"sum({dead})"),),
+            thresholds=_ANY_IS_BAD,
+            decimals=0,
+            filled=True,
+            spark=False,
+            width=6,
+            always_has_data=True,
+        ),
+        Stat(
+            title="Counter resets",
+            description=(
+                "How often the ensemble began to count anew in the time range: a restart, or an "
+                "unload and load. A reload in place does not count."
+            ),
+            unit="short",
+            queries=(Query(f"sum(resets(nv_inference_request_success{{{ENSEMBLE}}}[$__range]))"),),
+            thresholds=Thresholds("green", ((1, "yellow"),)),
+            decimals=0,
+            filled=True,
+            spark=False,
+            width=6,
+            always_has_data=True,
+        ),
+    )
+
+
+def _served() -> tuple[Panel, ...]:
+    return (
+        Table(
+            title="Served now",
+            description="Every model version that answers, and on how many servers.",
+            unit="short",
+            queries=(Query(f"count by (model, version) ({_SERVED})"),),
+            columns={"model": "Model", "version": "Version", "Value": "Servers"},
+            width=8,
+            always_has_data=True,
+        ),
+        Table(
+            title="Build",
+            description=(
+                "What the Python stages were loaded with. Two rows for long: some process still "
+                "runs the old release."
+            ),
+            unit="short",
+            queries=(
+                Query(
+                    "sum by (git, config, weights, recipe, onnx_sha256) "
+                    f"(pipeline_build_info{{{PIPELINE}}}) > 0"
+                ),
+            ),
+            columns={
+                "git": "Commit",
+                "config": "Configuration",
+                "weights": "Weights",
+                "recipe": "Recipe",
+                "onnx_sha256": "ONNX sha256",
+                "Value": "Processes",
+            },
+            width=16,
+            always_has_data=True,
+        ),
+    )
+
+
+def _timeline() -> Panel:
+    return StateTimeline(
+        title="Versions over time",
+        description="A bar as long as a version is served; a gap is a crash, reload or restart.",
+        unit="short",
+        queries=(Query(f"count by (model, version) ({_SERVED})", _VERSION),),
+        thresholds=Thresholds("green"),
+        width=24,
+        always_has_data=True,
+    )
+
+
+def _comparison() -> tuple[Panel, ...]:
+    requests = rate_by("model, version", _SERVED)
+    duration = f"nv_inference_request_duration_us{{{MODELS}}}"
+    confidence = mean("pipeline_top1_confidence", PIPELINE, "version")
+    return (
+        TimeSeries(
+            title="Requests, by version",
+            description="Where the traffic goes. During a release both versions have some.",
+            unit="reqps",
+            queries=(Query(requests, _VERSION),),
+            minimum=0,
+            always_has_data=True,
+        ),
+        TimeSeries(
+            title="Mean time, by version",
+            description="Queue and work per request: old and new side by side.",
+            unit="s",
+            queries=(
+                Query(
+                    f"{ratio_of_rates(duration, _SERVED, 'model, version')} / 1e6",
+                    _VERSION,
+                ),
+            ),
+            minimum=0,
+            always_has_data=True,
+        ),
+        TimeSeries(
+            title="Stage time p95, by version",
+            description="Python stages: a slower release shows here first.",
+            unit="s",
+            queries=(
+                Query(
+                    quantile(0.95, "pipeline_stage_duration_seconds", PIPELINE, "stage, version"),
+                    "{{stage}} v{{version}}",
+                ),
+            ),
+            minimum=0,
+            always_has_data=True,
+        ),
+        TimeSeries(
+            title="Failures, by version",
+            description="Failed requests per model version, each ensemble failure counted once.",
+            unit="reqps",
+            queries=(
+                Query(
+                    "sum by (model, version) "
+                    f"(model:nv_inference_request_failure:rate5m{{{MODELS}}})",
+                    _VERSION,
+                ),
+            ),
+            thresholds=Thresholds("green", ((1e-9, "red"),)),
+            minimum=0,
+            always_has_data=True,
+        ),
+        TimeSeries(
+            title="Mean confidence, by version",
+            description="Best class, mean over the images. A jump at a release: see the recipe.",
+            unit="percentunit",
+            queries=(Query(confidence, "postprocess v{{version}}"),),
+            maximum=1,
+            minimum=0,
+            always_has_data=True,
+        ),
+        TimeSeries(
+            title="Python instances",
+            description=(
+                "Live processes per stage. Doubled for moments in a reload; higher for long: a "
+                "killed process was never taken off, restart the container."
+            ),
+            unit="short",
+            queries=(
+                Query(
+                    f"sum by (stage, version) (pipeline_stage_instances{{{PIPELINE}}})",
+                    "{{stage}} v{{version}}",
+                ),
+            ),
+            decimals=0,
+            minimum=0,
+            always_has_data=True,
+        ),
+    )
+
+
+RELEASES = Dashboard(
+    uid="triton-releases",
+    title="Triton / Models and releases",
+    description="What is served, since when, and how versions compare.",
+    variables=(JOB_VARIABLE, PIPELINE_VARIABLE),
+    annotations=ANNOTATIONS,
+    rows=(
+        Row(_counts(), height=4),
+        Row(_served(), height=6),
+        Row((_timeline(),), height=6),
+        Row(_comparison(), title="Version against version"),
+    ),
+    time_from="now-6h",
+)
