@@ -37,7 +37,8 @@ class Recipe:
     """How pixels must be prepared for one set of weights.
 
     Sizes in px; mean and std per RGB channel on the 0..1 scale. With ``normalised_in_graph`` the
-    model takes UINT8 [H, W, 3] and applies mean and std itself, otherwise normalised FP32 [3, H, W].
+    model takes UINT8 [H, W, 3] and applies mean and std itself, otherwise it takes normalised
+    FP32 [3, H, W].
     """
 
     resize_size: int

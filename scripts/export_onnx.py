@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.metadata import version
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from exporting import artefact
+from exporting import weights as weight_sources
+from exporting.artefact import ExportError
+from exporting.weights import DownloadError, Source, WeightsError
 
 from common import manifest
-from exporting import weights as weight_sources
-from exporting.weights import DownloadError, Source, WeightsError
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 PIPELINE = "resnet50"
 DEFAULT_OUTPUT = PROJECT_ROOT / "model_repository" / f"{PIPELINE}_inference" / "1"
-# The exporter's floor and ceiling in this PyTorch; 20 is the newest that every supported
-# ONNX Runtime and TensorRT release reads.
+# What the exporter of this PyTorch can write.
 OPSETS = range(18, 24)
-DEFAULT_OPSET = 20
-# Raise when the graph changes, so that published exports of the older graph are rebuilt.
-EXPORTER_VERSION = 1
-TOOLS = ("torch", "torchvision", "onnx", "onnxscript", "onnxruntime")
 
 EXAMPLE = """example:
   python scripts/export_onnx.py --weights IMAGENET1K_V2
@@ -37,45 +31,24 @@ EXAMPLE = """example:
 """
 
 
-class ParityError(Exception):
-    """The ONNX file answers differently from PyTorch; nothing was published."""
-
-
 @dataclass(frozen=True)
 class Job:
-    """One export: from which weights, to which version folder, in which form."""
+    """One export: from which weights, into which version folder, for which operator set."""
 
     source: Source
     output: Path
     opset: int
-    precision: str
-
-    @property
-    def model_name(self) -> str:
-        """The FP16 file is the engine builder's input, never what a server loads."""
-        return manifest.MODEL_NAME if self.precision == "fp32" else "model.fp16.onnx"
-
-    @property
-    def manifest_name(self) -> str:
-        """Each ONNX file has its own manifest; only manifest.json is read when serving."""
-        return manifest.MANIFEST_NAME if self.precision == "fp32" else "manifest.fp16.json"
 
 
 def tool_versions() -> dict[str, str]:
-    """Versions of everything that shapes the file; read without importing any of it."""
-    return {"exporter": str(EXPORTER_VERSION), **{name: version(name) for name in TOOLS}}
+    """Versions that shape the file."""
+    return artefact.tool_versions("torchvision")
 
 
 def published(job: Job) -> dict[str, Any] | None:
     """The manifest of an intact export of the job's weights, or None."""
-    try:
-        found = manifest.read(job.output / job.manifest_name)
-    except manifest.ManifestError:
-        return None
-    model = job.output / job.model_name
-    if not job.source.matches(found["weights"]) or not model.is_file():
-        return None
-    return found if manifest.sha256_of(model) == found["onnx"]["sha256"] else None
+    found = artefact.intact(job.output / manifest.MODEL_NAME, job.output / manifest.MANIFEST_NAME)
+    return found if found and job.source.matches(found["weights"]) else None
 
 
 def is_current(job: Job, found: dict[str, Any]) -> bool:
@@ -88,35 +61,32 @@ def is_current(job: Job, found: dict[str, Any]) -> bool:
 
 
 def export(job: Job, staging: Path) -> dict[str, Any]:
-    """Build and check the ONNX file in ``staging``; its manifest. WeightsError, ParityError."""
+    """Build and check the ONNX file in ``staging``; its manifest. WeightsError, ExportError."""
     # Seconds to import, so only when there is something to do.
+    import torch
     from exporting import graph, parity
 
     source = job.source
     classifier, weights_sha256 = graph.build_resnet50(source)
-    reference = graph.ServedClassifier(classifier, source.recipe, "fp32").eval()
-    model = reference
-    if job.precision == "fp16":
-        model = graph.ServedClassifier(copy.deepcopy(classifier), source.recipe, "fp16").eval()
-    path = staging / job.model_name
+    served = graph.ServedClassifier(classifier, source.recipe).eval()
+    path = staging / manifest.MODEL_NAME
     proto = graph.export(
-        model,
-        parity.as_tensor(parity.noise(2, source.recipe)),
+        served,
+        torch.from_numpy(parity.noise(2, source.recipe)),
         path,
         opset=job.opset,
         metadata={
-            "doc": f"torchvision ResNet50, weights {source.name}, uint8 NHWC in, logits out",
+            "doc": f"torchvision ResNet50, weights {source.name}: uint8 NHWC in, logits out",
             "pipeline": PIPELINE,
             "weights": source.name,
             "weights_sha256": weights_sha256,
-            "precision": job.precision,
         },
     )
     side = source.recipe.crop_size
     graph.require_signature(proto, ("UINT8", [side, side, 3]), ("FLOAT", [graph.CLASS_COUNT]))
-    figures = parity.compare_served(classifier, parity.torch_run(reference), source.recipe, path)
+    figures = parity.compare_served(classifier, served, source.recipe, path)
     if not figures.is_good(meaningful=source.meaningful):
-        raise ParityError(
+        raise ExportError(
             f"the ONNX file differs from PyTorch ({figures.summary()}; "
             f"needed: cosine >= {parity.COSINE_MIN} and the same top-1): nothing was published"
         )
@@ -125,78 +95,66 @@ def export(job: Job, staging: Path) -> dict[str, Any]:
         "weights": {"name": source.name, "sha256": weights_sha256},
         "meaningful": source.meaningful,
         "recipe": source.recipe.to_json(),
-        "onnx": {
-            "sha256": manifest.sha256_of(path),
-            "opset": graph.opset_of(proto),
-            "ir_version": proto.ir_version,
-            "bytes": path.stat().st_size,
-        },
-        "precision": job.precision,
+        "onnx": artefact.onnx_entry(path, proto),
         "tools": tool_versions(),
         "parity": figures.to_json(),
     }
 
 
-def publish(job: Job, made: dict[str, Any], staging: Path) -> None:
-    """Put the model, then its manifest, into the version folder."""
-    if job.precision == "fp32":
-        # A version folder holds one set of weights: an engine of another one has to go first.
+def publish(job: Job, made: dict[str, Any], staging: Path) -> dict[str, Any]:
+    """Put the model, then its manifest, into the version folder; returns the manifest.
+
+    A version folder holds one set of weights in every format, so an engine stays only if the new
+    ONNX file is the very one it was built from.
+    """
+    plan = kept_plan(job, made)
+    if plan:
+        made = {**made, "plan": plan}
+    else:
         (job.output / manifest.PLAN_NAME).unlink(missing_ok=True)
-    manifest.write(made, staging / job.manifest_name)
-    manifest.publish([staging / job.model_name, staging / job.manifest_name], job.output)
+    manifest.write(made, staging / manifest.MANIFEST_NAME)
+    names = (manifest.MODEL_NAME, manifest.MANIFEST_NAME)
+    manifest.publish([staging / name for name in names], job.output)
+    return made
+
+
+def kept_plan(job: Job, made: dict[str, Any]) -> dict[str, Any] | None:
+    """The old manifest's ``plan`` if it belongs to the same ONNX bytes."""
+    try:
+        old = manifest.read(job.output)
+    except manifest.ManifestError:
+        return None
+    return old.get("plan") if old["onnx"].get("sha256") == made["onnx"]["sha256"] else None
 
 
 def run(job: Job, fallback: Source | None = None) -> tuple[dict[str, Any], str]:
     """Bring the version folder up to date; its manifest and what was done, in one line."""
     job.output.mkdir(parents=True, exist_ok=True)
-    with manifest.exclusive(
-        job.output, on_wait=lambda: say(f"waiting for another export of {job.output}")
-    ):
+    waiting = partial(say, f"waiting for another export to {job.output}")
+    with manifest.exclusive(job.output, on_wait=waiting):
         found = published(job)
         if found and is_current(job, found):
             return found, "up to date"
         try:
-            source = weight_sources.fetch(job.source)
+            job = replace(job, source=weight_sources.fetch(job.source))
         except DownloadError as error:
             if found:
-                return found, f"kept as it is, made by other tool versions: {error}"
+                return found, f"kept, though made by other tool versions: {error.cause}"
             if fallback is None:
                 raise
-            say(f"{error.cause}; continuing with {fallback.name}: its answers are meaningless")
-            job = Job(fallback, job.output, job.opset, job.precision)
+            say(f"{error.cause}; continuing with {fallback.name}, whose answers are meaningless")
+            job = replace(job, source=fallback)
             found = published(job)
             if found and is_current(job, found):
                 return found, "up to date"
-            source = fallback
-        job = Job(source, job.output, job.opset, job.precision)
-        say(f"exporting {source.name} to {job.output / job.model_name} (about half a minute)")
+        say(f"exporting {job.source.name}, which takes about half a minute")
         with manifest.staging(job.output, PROJECT_ROOT) as staging:
-            made = export(job, staging)
-            publish(job, made, staging)
-        return made, "exported"
+            return publish(job, export(job, staging), staging), "exported"
 
 
 def say(text: str) -> None:
     """One line for people, on stderr."""
     print(f"export-onnx: {text}", file=sys.stderr, flush=True)
-
-
-def print_table(made: dict[str, Any], job: Job) -> None:
-    """The result for people, on stdout."""
-    figures = made["parity"]
-    table = Table(show_header=False)
-    meaning = "" if made["meaningful"] else "  (random: answers are meaningless)"
-    table.add_row("file", job.model_name)
-    table.add_row("weights", made["weights"]["name"] + meaning)
-    table.add_row("recipe", "resize {resize_size}, crop {crop_size}".format(**made["recipe"]))
-    table.add_row("size", f"{made['onnx']['bytes'] / 1e6:.1f} MB, opset {made['onnx']['opset']}")
-    table.add_row(
-        "against PyTorch",
-        f"cosine >= {figures['cosine_min']:.7f}, largest difference "
-        f"{figures['max_abs_logit_diff']:.2g}, top-1 equal {figures['top1_agreement']:.0%} "
-        f"of {figures['images']} ({figures['photographs']} photographs)",
-    )
-    Console().print(table)
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -221,13 +179,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="weights to export instead when the download fails; marked as meaningless",
     )
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="version folder")
-    parser.add_argument("--opset", type=int, choices=OPSETS, default=DEFAULT_OPSET)
-    parser.add_argument(
-        "--precision",
-        choices=("fp32", "fp16"),
-        default="fp32",
-        help="fp16 writes model.fp16.onnx, from which the TensorRT engine is built",
-    )
+    parser.add_argument("--opset", type=int, choices=OPSETS, default=artefact.DEFAULT_OPSET)
     parser.add_argument("--json", action="store_true", help="print the manifest as JSON")
     return parser.parse_args(arguments)
 
@@ -238,19 +190,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         source = weight_sources.parse(options.weights, options.recipe)
         fallback = weight_sources.parse(options.fallback) if options.fallback else None
-        job = Job(source, options.output, options.opset, options.precision)
+        job = Job(source, options.output, options.opset)
         made, outcome = run(job, fallback)
-    except ParityError as error:
+    except ExportError as error:
         say(str(error))
         return 1
-    except (WeightsError, OSError) as error:
+    except (WeightsError, ImportError, OSError) as error:
         say(str(error))
         return 2
     say(f"{options.output}: {outcome}")
     if options.json:
         print(json.dumps(made))
     else:
-        print_table(made, job)
+        artefact.print_table(made, options.output / manifest.MODEL_NAME)
     return 0
 
 

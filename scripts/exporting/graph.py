@@ -7,7 +7,6 @@ import logging
 import pickle
 import warnings
 from pathlib import Path
-from typing import Literal
 
 import onnx
 import torch
@@ -15,9 +14,8 @@ from torch import nn
 from torchvision.models import resnet50
 
 from common.manifest import Recipe
+from exporting.artefact import ExportError
 from exporting.weights import Source, WeightsError
-
-Precision = Literal["fp32", "fp16"]
 
 INPUT_NAME = "input"
 OUTPUT_NAME = "output"
@@ -25,19 +23,14 @@ CLASS_COUNT = 1000
 
 
 class ServedClassifier(nn.Module):
-    """UINT8 NHWC pixels in, FP32 logits out; mean and std are applied inside.
-
-    With ``fp16`` the classifier computes in half precision; the normalisation before it and the
-    logits after it stay FP32, so inputs and outputs are the same in both precisions.
-    """
+    """UINT8 NHWC pixels in, FP32 logits out; mean and std are applied inside."""
 
     offset: torch.Tensor
     scale: torch.Tensor
 
-    def __init__(self, classifier: nn.Module, recipe: Recipe, precision: Precision) -> None:
+    def __init__(self, classifier: nn.Module, recipe: Recipe) -> None:
         super().__init__()
-        self.classifier = classifier.half() if precision == "fp16" else classifier
-        self.half_precision = precision == "fp16"
+        self.classifier = classifier
         mean = torch.tensor(recipe.mean, dtype=torch.float64) * 255
         std = torch.tensor(recipe.std, dtype=torch.float64) * 255
         self.register_buffer("offset", mean.float())
@@ -48,10 +41,7 @@ class ServedClassifier(nn.Module):
         normalised = (input.float() - self.offset) * self.scale
         # Without contiguous() the exporter carries the strides on and the average pool becomes
         # a tangle of Shape, Range and Gather nodes.
-        image = normalised.permute(0, 3, 1, 2).contiguous()
-        if not self.half_precision:
-            return self.classifier(image)
-        return self.classifier(image.half()).float()
+        return self.classifier(normalised.permute(0, 3, 1, 2).contiguous())
 
 
 def build_resnet50(source: Source) -> tuple[nn.Module, str]:
@@ -107,36 +97,43 @@ def export(
     opset: int,
     metadata: dict[str, str],
 ) -> onnx.ModelProto:
-    """Write ``model`` as one ONNX file with a dynamic batch axis and return what was written.
+    """Write a one-argument ``model`` as one ONNX file with a dynamic batch axis, checked.
 
-    The forward argument must be called ``input``; the file's tensors are ``input``, ``output``.
+    Raises ExportError. The file's tensors are ``input`` and ``output``. ``metadata["doc"]`` becomes its description.
     """
     batch = torch.export.Dim("batch", min=1)
     # The exporter reports its progress and known quirks here; the checks below decide.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            model,
-            (example,),
-            input_names=[INPUT_NAME],
-            output_names=[OUTPUT_NAME],
-            dynamic_shapes={INPUT_NAME: {0: batch}},
-            opset_version=opset,
-            dynamo=True,
-            verbose=False,
-        )
-    assert program is not None
-    proto = program.model_proto
-    _describe(proto, metadata)
-    onnx.save_model(proto, path, save_as_external_data=False)
-    onnx.checker.check_model(str(path), full_check=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                model,
+                (example,),
+                input_names=[INPUT_NAME],
+                output_names=[OUTPUT_NAME],
+                dynamic_shapes=({0: batch},),
+                opset_version=opset,
+                dynamo=True,
+                verbose=False,
+            )
+        assert program is not None
+        proto = program.model_proto
+        _describe(proto, metadata)
+        onnx.save_model(proto, path, save_as_external_data=False)
+        onnx.checker.check_model(str(path), full_check=True)
+    except (
+        torch.onnx.OnnxExporterError,
+        onnx.checker.ValidationError,
+        onnx.shape_inference.InferenceError,
+    ) as error:
+        raise ExportError(f"no valid ONNX file: {' '.join(str(error).split())[:300]}") from error
     return proto
 
 
 def _describe(proto: onnx.ModelProto, metadata: dict[str, str]) -> None:
     """Replace the exporter's notes, source paths of the machine among them, by ours."""
-    proto.doc_string = metadata.pop("doc", "")
+    proto.doc_string = metadata["doc"]
     for node in proto.graph.node:
         node.doc_string = ""
         del node.metadata_props[:]
@@ -146,7 +143,8 @@ def _describe(proto: onnx.ModelProto, metadata: dict[str, str]) -> None:
         del tensor.metadata_props[:]
     del proto.graph.metadata_props[:]
     del proto.metadata_props[:]
-    onnx.helper.set_model_props(proto, metadata)
+    properties = {key: value for key, value in metadata.items() if key != "doc"}
+    onnx.helper.set_model_props(proto, properties)
 
 
 def signature(proto: onnx.ModelProto) -> dict[str, tuple[str, list[int | str]]]:
@@ -165,18 +163,13 @@ def require_signature(
     expected_input: tuple[str, list[int]],
     expected_output: tuple[str, list[int]],
 ) -> None:
-    """Check names, types and shapes, both with one leading dynamic axis; raises RuntimeError."""
+    """Check names, types and shapes, both with one leading dynamic axis; raises ExportError."""
     found = signature(proto)
     for name, (kind, shape) in {INPUT_NAME: expected_input, OUTPUT_NAME: expected_output}.items():
         found_kind, found_shape = found.pop(name, ("nothing", [""]))
         if found_kind != kind or found_shape[1:] != shape or isinstance(found_shape[0], int):
-            raise RuntimeError(
+            raise ExportError(
                 f"tensor {name!r} is {found_kind} {found_shape}, not {kind} [batch, {shape}]"
             )
     if found:
-        raise RuntimeError(f"unexpected tensors in the graph: {sorted(found)}")
-
-
-def opset_of(proto: onnx.ModelProto) -> int:
-    """Version of the standard operator set that the file declares."""
-    return next(entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx"))
+        raise ExportError(f"unexpected tensors in the graph: {sorted(found)}")

@@ -66,23 +66,19 @@ def photographs() -> Iterator[tuple[str, Image.Image]]:
                 yield Path(name).stem, picture.convert("RGB")
 
 
-def session(path: Path) -> tuple[onnxruntime.InferenceSession, Run]:
-    """Open an ONNX file with one input and one output on the CPU."""
+def onnx_runner(path: Path) -> Run:
+    """A call on an ONNX file with one input and one output, on the CPU."""
     opened = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     name = opened.get_inputs()[0].name
-
-    def run(batch: np.ndarray) -> np.ndarray:
-        return np.asarray(opened.run(None, {name: batch})[0])
-
-    return opened, run
+    return lambda batch: np.asarray(opened.run(None, {name: batch})[0])
 
 
-def torch_run(model: torch.nn.Module) -> Run:
+def torch_runner(module: torch.nn.Module) -> Run:
     """The same call on a PyTorch module."""
 
     def run(batch: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
-            return model(torch.from_numpy(batch)).numpy()
+            return module(torch.from_numpy(batch)).numpy()
 
     return run
 
@@ -109,9 +105,11 @@ def noise(batch: int, recipe: Recipe) -> np.ndarray:
     return np.random.default_rng(batch).integers(0, 256, shape, dtype=np.uint8)
 
 
-def as_tensor(batch: np.ndarray) -> torch.Tensor:
-    """The batch as an example input for the exporter."""
-    return torch.from_numpy(batch)
+def normalised_noise(batch: int, recipe: Recipe) -> np.ndarray:
+    """The same noise as the network itself takes it: FP32 [batch, 3, crop, crop]."""
+    pixels = noise(batch, recipe).astype(np.float32) / 255
+    normalised = (pixels - np.float32(recipe.mean)) / np.float32(recipe.std)
+    return np.ascontiguousarray(normalised.transpose(0, 3, 1, 2))
 
 
 def measure(pairs: list[tuple[np.ndarray, np.ndarray]], photograph_count: int) -> Parity:
@@ -128,21 +126,28 @@ def measure(pairs: list[tuple[np.ndarray, np.ndarray]], photograph_count: int) -
     )
 
 
-def compare_served(classifier: torch.nn.Module, served: Run, recipe: Recipe, path: Path) -> Parity:
-    """Compare a served graph with PyTorch.
+def compare_served(
+    classifier: torch.nn.Module, served: torch.nn.Module, recipe: Recipe, path: Path
+) -> Parity:
+    """Compare an ONNX file that takes uint8 NHWC pixels with PyTorch.
 
-    Noise goes through ``served`` (the wrapped module in PyTorch, FP32) as uint8. Photographs go
-    through the bare FP32 ``classifier`` after torchvision's own preset, and into the ONNX file as
-    uint8 pixels: that covers the folded normalisation too.
+    Noise goes through ``served``, the exported module. Photographs go through the bare
+    ``classifier`` after torchvision's own preset, but into the ONNX file as uint8 pixels: that
+    covers the folded normalisation too.
     """
-    _, onnx_run = session(path)
-    pairs = []
-    for count in NOISE_BATCHES:
-        pixels = noise(count, recipe)
-        pairs.append((served(pixels), onnx_run(pixels)))
-    transform, bare = preset(recipe), torch_run(classifier)
-    pictures = list(photographs())
-    for _, picture in pictures:
+    onnx_run, served_run, bare = onnx_runner(path), torch_runner(served), torch_runner(classifier)
+    pairs = [(served_run(n), onnx_run(n)) for n in (noise(b, recipe) for b in NOISE_BATCHES)]
+    transform = preset(recipe)
+    pictures = [picture for _, picture in photographs()]
+    for picture in pictures:
         reference = bare(transform(picture)[None].numpy())
         pairs.append((reference, onnx_run(cropped_uint8(picture, recipe)[None])))
     return measure(pairs, len(pictures))
+
+
+def compare_bare(classifier: torch.nn.Module, recipe: Recipe, path: Path) -> Parity:
+    """Compare an ONNX file that takes normalised FP32 NCHW images with PyTorch."""
+    onnx_run, torch_run, transform = onnx_runner(path), torch_runner(classifier), preset(recipe)
+    pictures = [transform(picture)[None].numpy() for _, picture in photographs()]
+    batches = [*(normalised_noise(b, recipe) for b in NOISE_BATCHES), *pictures]
+    return measure([(torch_run(batch), onnx_run(batch)) for batch in batches], len(pictures))
