@@ -33,7 +33,7 @@ def _traffic() -> tuple[Panel, ...]:
             always_has_data=True,
         ),
         Stat(
-            title="Firing alerts",
+            title="Alerts",
             description="Alerts that fire now, of any severity; listed below.",
             unit="short",
             queries=(Query(f"count({FIRING}) or vector(0)"),),
