@@ -6,7 +6,7 @@ the same whatever the decoder did.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PIL.Image import Transpose
 
@@ -33,13 +33,16 @@ class Window:
 
     ``box`` is (left, top, right, bottom) in the picture, ``size`` its (width, height) after
     resizing, ``full_size`` what the whole picture would be resized to, and ``offset`` where the
-    result lies in the crop_size × crop_size output.
+    result lies in the crop_size × crop_size output. ``horizontal_first`` is the order of the
+    resize passes that Pillow 13 takes for the whole picture: vertical first only where it makes a
+    picture smaller that is more than twice as tall as wide.
     """
 
     box: Box
     size: tuple[int, int]
     full_size: tuple[int, int]
     offset: tuple[int, int]
+    horizontal_first: bool
 
 
 def window(width: int, height: int, config: PreprocessConfig) -> Window:
@@ -53,12 +56,13 @@ def window(width: int, height: int, config: PreprocessConfig) -> Window:
     if config.resize_mode == "letterbox":
         size = _scaled(width, height, config.resize_size, longest=True)
         offset = ((crop - size[0]) // 2, (crop - size[1]) // 2)
-        return Window((0.0, 0.0, float(width), float(height)), size, size, offset)
+        box = (0.0, 0.0, float(width), float(height))
+        return Window(box, size, size, offset, _horizontal_first(width, height, size))
     full = _scaled(width, height, config.resize_size, longest=False)
     left, top = round((full[0] - crop) / 2), round((full[1] - crop) / 2)
     scale_x, scale_y = width / full[0], height / full[1]
     box = (left * scale_x, top * scale_y, (left + crop) * scale_x, (top + crop) * scale_y)
-    return Window(box, (crop, crop), full, (0, 0))
+    return Window(box, (crop, crop), full, (0, 0), _horizontal_first(width, height, full))
 
 
 def stored_window(width: int, height: int, orientation: int, config: PreprocessConfig) -> Window:
@@ -77,11 +81,20 @@ def stored_window(width: int, height: int, orientation: int, config: PreprocessC
         left, right = upright_w - right, upright_w - left
     if orientation in (3, 4, 7, 8):
         top, bottom = upright_h - bottom, upright_h - top
+    box = (left, top, right, bottom)
     if not swaps:
-        return Window((left, top, right, bottom), upright.size, upright.full_size, upright.offset)
-    return Window(
-        (top, left, bottom, right), upright.size[::-1], upright.full_size[::-1], upright.offset
+        return replace(upright, box=box)
+    return replace(
+        upright,
+        box=(top, left, bottom, right),
+        size=upright.size[::-1],
+        full_size=upright.full_size[::-1],
+        horizontal_first=not upright.horizontal_first,
     )
+
+
+def _horizontal_first(width: int, height: int, full_size: tuple[int, int]) -> bool:
+    return not (height > 2 * width and full_size[1] < height)
 
 
 def _scaled(width: int, height: int, edge: int, longest: bool) -> tuple[int, int]:

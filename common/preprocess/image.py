@@ -29,6 +29,8 @@ warnings.filterwarnings("ignore", module=r"PIL\..*")
 _ORIENTATION_TAG = 0x0112
 # libjpeg fills what is missing with samples of 128; 126 to 129 after colour conversion.
 _FILL_LEVELS = range(126, 130)
+# Enough for several blocks, whatever the file's code table; holds no marker.
+_MORE_DATA = b"\x55" * 4096
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def _prepare(data: bytes, format_name: str, config: PreprocessConfig) -> Decoded
     # A reduced decode keeps its fraction of the edges: scale by what was decoded, not by 8.
     scale_x, scale_y = _scale(upright.width, width), _scale(upright.height, height)
     box = (left / scale_x, top / scale_y, right / scale_x, bottom / scale_y)
-    small = resize_window(upright, box, window.size)
+    small = resize_window(upright, box, window.size, window.horizontal_first)
     if orientation in TURNS:
         small = small.transpose(TURNS[orientation])
     if small.mode != "RGB":
@@ -136,7 +138,7 @@ def _refuse_filled(data: bytes, image: Image.Image) -> None:
     before its end marker: a complete picture ignores that, an incomplete one changes.
     """
     end = formats.jpeg_end(data)
-    longer = data[:end] + bytes(64) + data[end:]
+    longer = data[:end] + _MORE_DATA + data[end:]
     with Image.open(io.BytesIO(longer), formats=["JPEG"]) as again:
         again.draft(image.mode, image.size)
         again.load()
