@@ -99,7 +99,8 @@ def export(
 ) -> onnx.ModelProto:
     """Write a one-argument ``model`` as one ONNX file with a dynamic batch axis, checked.
 
-    Raises ExportError. The file's tensors are ``input`` and ``output``. ``metadata["doc"]`` becomes its description.
+    The file's tensors are ``input`` and ``output``; ``metadata["doc"]`` becomes its description.
+    Raises ExportError.
     """
     batch = torch.export.Dim("batch", min=1)
     # The exporter reports its progress and known quirks here; the checks below decide.

@@ -108,7 +108,7 @@ def noise(batch: int, recipe: Recipe) -> np.ndarray:
 def normalised_noise(batch: int, recipe: Recipe) -> np.ndarray:
     """The same noise as the network itself takes it: FP32 [batch, 3, crop, crop]."""
     pixels = noise(batch, recipe).astype(np.float32) / 255
-    normalised = (pixels - np.float32(recipe.mean)) / np.float32(recipe.std)
+    normalised = (pixels - np.array(recipe.mean, np.float32)) / np.array(recipe.std, np.float32)
     return np.ascontiguousarray(normalised.transpose(0, 3, 1, 2))
 
 
