@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from grafana.source.fields import Query, State, Thresholds, high_is_bad, low_is_bad
 from grafana.source.panel_types import Stat, TimeSeries
 from grafana.source.panels import Panel
 from grafana.source.promql import END_TO_END, ENSEMBLE, JOB, PIPELINE, quantile
 from grafana.source.shared import AVAILABILITY_BUDGET, LATENCY_BUDGET
 
-# Colour steps can hold numbers only; everything else reads the objectives' own series.
-AVAILABILITY = 0.995
-LATENCY_S = 0.25
+KNOBS = Path(__file__).resolve().parents[2] / ".env.example"
+
+
+def _default(knob: str) -> float:
+    lines = KNOBS.read_text(encoding="utf-8").splitlines()
+    return next(float(line.partition("=")[2]) for line in lines if line.startswith(f"{knob}="))
+
+
+# Colour steps can hold numbers only, so they stand for the defaults; all else on the pages reads
+# the objectives' own series and follows .env.
+AVAILABILITY = _default("SLO_AVAILABILITY")
+LATENCY_S = _default("SLO_LATENCY_SECONDS")
+BURN_STEPS = ((1, "green"), (6, "yellow"), (14.4, "red"))
 
 
 def verdict() -> Panel:
@@ -64,7 +76,7 @@ def headline() -> tuple[Panel, ...]:
             ),
             unit="percentunit",
             queries=(Query(f"1 - max({errors})"),),
-            thresholds=low_is_bad(AVAILABILITY, 1 - (1 - AVAILABILITY) / 5),
+            thresholds=low_is_bad(AVAILABILITY, round(1 - (1 - AVAILABILITY) / 5, 6)),
             decimals=2,
             filled=True,
             width=4,
@@ -123,7 +135,7 @@ def burn_rates() -> TimeSeries:
             Query(slow("1h"), "slow 1 h"),
             Query(slow("6h"), "slow 6 h"),
         ),
-        thresholds=Thresholds("transparent", ((1, "green"), (6, "yellow"), (14.4, "red"))),
+        thresholds=Thresholds("transparent", BURN_STEPS),
         colours={
             "errors 1 h": "red",
             "errors 6 h": "light-red",

@@ -19,21 +19,23 @@ from grafana.source.promql import (
 from grafana.source.shared import ANNOTATIONS, JOB_VARIABLE, PIPELINE_VARIABLE
 
 _SERVED = f"nv_inference_request_success{{{MODELS}}}"
-_EXPECTED = 'pipeline:expected_model_version{pipeline="$pipeline"}'
+_BUILD = (
+    f"sum by (git, config, weights, recipe, onnx_sha256) (pipeline_build_info{{{PIPELINE}}}) > 0"
+)
 _ANY_IS_BAD = Thresholds("green", ((1, "red"),))
 _VERSION = "{{model}} v{{version}}"
 
 
 def _counts() -> tuple[Panel, ...]:
-    missing = f"{_EXPECTED} unless on (model, version) {_SERVED}"
-    unexpected = f"group by (model, version) ({_SERVED}) unless on (model, version) {_EXPECTED}"
+    expected = 'pipeline:expected_model:info{pipeline="$pipeline"}'
+    missing = f"{expected} unless on (model) {_SERVED}"
     dead = f'increase(nv_inference_request_failure{{{STEPS},reason="BACKEND"}}[$__range])'
     return (
         Stat(
-            title="Expected versions missing",
+            title="Expected models missing",
             description=(
-                "Versions in the model repository that no server serves. The load failed; the "
-                "server's log says why (often an engine built for another GPU)."
+                "Models that must be served and are not. The load failed; the server's log says "
+                "why (often an engine built for another GPU)."
             ),
             unit="short",
             queries=(Query(f"count({missing}) or vector(0)"),),
@@ -44,11 +46,14 @@ def _counts() -> tuple[Panel, ...]:
             always_has_data=True,
         ),
         Stat(
-            title="Unexpected versions served",
-            description="Served, but not in the list that the rules were generated from.",
+            title="Builds at work",
+            description=(
+                "Different builds that Python stages were loaded with, listed below. Two for long: "
+                "some process still runs the old release."
+            ),
             unit="short",
-            queries=(Query(f"count({unexpected}) or vector(0)"),),
-            thresholds=Thresholds("green", ((1, "yellow"),)),
+            queries=(Query(f"count({_BUILD})"),),
+            thresholds=Thresholds("green", ((2, "yellow"),)),
             filled=True,
             spark=False,
             width=6,
@@ -100,17 +105,9 @@ def _served() -> tuple[Panel, ...]:
         ),
         Table(
             title="Build",
-            description=(
-                "What the Python stages were loaded with. Two rows for long: some process still "
-                "runs the old release."
-            ),
+            description="What the Python stages were loaded with; ideally one row.",
             unit="short",
-            queries=(
-                Query(
-                    "sum by (git, config, weights, recipe, onnx_sha256) "
-                    f"(pipeline_build_info{{{PIPELINE}}}) > 0"
-                ),
-            ),
+            queries=(Query(_BUILD),),
             columns={
                 "git": "Commit",
                 "config": "Configuration",
@@ -212,7 +209,13 @@ def _comparison() -> tuple[Panel, ...]:
                     f"sum by (stage, version) (pipeline_stage_instances{{{PIPELINE}}})",
                     "{{stage}} v{{version}}",
                 ),
+                Query(
+                    'max(pipeline:expected_stage_instances:count{model=~"${pipeline}_.+"})',
+                    "expected per server",
+                ),
             ),
+            colours={"expected per server": "red"},
+            dashed=("expected per server",),
             decimals=0,
             minimum=0,
             always_has_data=True,

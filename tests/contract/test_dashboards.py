@@ -179,11 +179,8 @@ def test_the_data_source_is_fixed_and_scrapes_as_often_as_prometheus() -> None:
     (source,) = yaml.safe_load(text)["datasources"]
     prometheus = (ROOT / "prometheus" / "prometheus.yml").read_text(encoding="utf-8")
     interval = yaml.safe_load(prometheus)["global"]["scrape_interval"]
-    assert (source["uid"], source["type"], source["editable"]) == (
-        "prometheus",
-        "prometheus",
-        False,
-    )
+    assert (source["uid"], source["type"]) == ("prometheus", "prometheus")
+    assert source["editable"] is False
     assert source["jsonData"]["timeInterval"] == interval
 
 
@@ -200,3 +197,11 @@ def test_compose_mounts_what_is_provisioned() -> None:
     mounts = compose["services"]["grafana"]["volumes"]
     assert "./grafana/provisioning:/etc/grafana/provisioning:ro" in mounts
     assert "./grafana/dashboards:/etc/grafana/dashboards:ro" in mounts
+
+
+def test_the_burn_rate_lines_stand_where_the_alerts_do() -> None:
+    rules = (ROOT / "prometheus" / "alerts" / "slo.yml").read_text(encoding="utf-8")
+    factors = {float(factor) for factor in re.findall(r"> ([0-9.]+) \* 0", rules)}
+    (panel,) = (each for each in page("triton-overview")["panels"] if "burn" in each["title"])
+    steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    assert {step["value"] for step in steps[1:]} <= factors
