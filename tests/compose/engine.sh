@@ -9,7 +9,8 @@ ENGINE_DIR=${ENGINE_DIR:-/tmp/rtb-engine} # short: unix sockets allow 107 bytes
 RUN=${ENGINE_RUN:-$ENGINE_DIR/run}
 ROOT=$ENGINE_DIR/root
 SOCKET=unix://$RUN/docker.sock
-PACKAGES=(docker.io docker-cli docker-buildx docker-compose containerd prometheus promtool busybox-static libc6)
+ENGINE_PACKAGES=(docker.io docker-cli docker-buildx docker-compose containerd tini)
+STANDIN_PACKAGES=(prometheus promtool busybox-static libc6)
 
 say() { printf 'engine: %s\n' "$*" >&2; }
 cannot() { say "$*"; exit 3; }
@@ -33,9 +34,9 @@ fetch() {
   local options=(-o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=/nonexistent
     -o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt/cache" -o Acquire::Languages=none -o APT::Sandbox::User=root)
   apt-get "${options[@]}" update -qq
-  (cd "$debs" && apt-get "${options[@]}" download -qq "${PACKAGES[@]}")
+  (cd "$debs" && apt-get "${options[@]}" download -qq "${ENGINE_PACKAGES[@]}" "${STANDIN_PACKAGES[@]}")
   local package
-  for package in docker.io docker-cli docker-buildx docker-compose containerd; do
+  for package in "${ENGINE_PACKAGES[@]}"; do
     dpkg-deb -x "$debs/${package}"_*.deb "$ROOT"
   done
   ln -sf "$ROOT"/usr/libexec/docker/cli-plugins/* "$ENGINE_DIR/config/cli-plugins/"
@@ -79,7 +80,10 @@ stop() {
 
 case ${1:-} in
   fetch) fetch ;;
-  up) fetch && start ;;
+  up)
+    fetch
+    start
+    ;;
   env) echo "export DOCKER_HOST=$SOCKET DOCKER_CONFIG=$ENGINE_DIR/config PATH=$ROOT/usr/bin:$PATH ENGINE_DIR=$ENGINE_DIR" ;;
   down) stop ;;
   *) say "usage: engine.sh fetch|up|env|down"; exit 2 ;;

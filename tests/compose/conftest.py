@@ -1,0 +1,100 @@
+"""The private engine, the stand-in images and the running stack, each made once per test run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from compose_stack import HERE, PROJECT_ROOT, Stack, copy_checkout
+
+ENGINE_DIR = Path(os.environ.get("ENGINE_DIR", "/tmp/rtb-engine"))
+CANNOT_RUN_HERE = 3
+
+
+def run_script(
+    script: Path, *arguments: str, timeout_s: float = 400, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a shell script; skip the tests where it says that this machine cannot."""
+    began_s = time.monotonic()
+    done = subprocess.run(
+        [script, *arguments],
+        env={**os.environ, "ENGINE_DIR": str(ENGINE_DIR), **environment},
+        capture_output=True, text=True, timeout=timeout_s, check=False,
+    )  # fmt: skip
+    if done.returncode == CANNOT_RUN_HERE:
+        pytest.skip(f"no private engine here: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    report(f"{script.name} {' '.join(arguments)}", began_s)
+    return done
+
+
+def report(what: str, began_s: float) -> None:
+    """Say how long a step took, past pytest's capture."""
+    print(
+        f"compose tests: {what}: {time.monotonic() - began_s:.0f} s",
+        file=sys.__stderr__,
+        flush=True,
+    )
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[dict[str, str]]:
+    """Environment variables of a running private engine, stopped again if it was started here."""
+    script = HERE / "engine.sh"
+    started_here = True
+    try:
+        started_here = "already up" not in run_script(script, "up").stderr
+        exports = shlex.split(run_script(script, "env").stdout)[1:]
+        yield dict(item.split("=", 1) for item in exports)
+    finally:
+        if started_here:
+            run_script(script, "down")
+
+
+@pytest.fixture(scope="session")
+def project(engine: dict[str, str]) -> Path:
+    """A copy of the checkout with secrets, in which tests may break things."""
+    copy = ENGINE_DIR / "project"
+    copy_checkout(copy)
+    subprocess.run([sys.executable, copy / "scripts" / "create_secrets.py"], check=True)
+    return copy
+
+
+@pytest.fixture(scope="session")
+def stack(engine: dict[str, str], project: Path) -> Iterator[Stack]:
+    """The whole stack, built and healthy."""
+    made = Stack(engine, project)
+    services = made.config()["services"]
+    images = {
+        "TRITON_IMAGE": services["triton"]["build"]["args"]["TRITON_IMAGE"],
+        "PROMETHEUS_IMAGE": services["prometheus"]["image"],
+        "GRAFANA_IMAGE": services["grafana"]["image"],
+    }
+    run_script(HERE / "standins" / "build.sh", **{**engine, **images})
+    try:
+        began_s = time.monotonic()
+        made.compose("build", "--quiet", timeout_s=300)
+        report("docker compose build", began_s)
+        began_s = time.monotonic()
+        done = made.up(check=False)
+        report("docker compose up --wait", began_s)
+        if done.returncode:
+            logs = made.compose("logs", "--no-color", "--tail", "40", check=False)
+            pytest.fail(
+                f"the stack did not come up:\n{done.stderr[-2000:]}\n{logs.stdout}{logs.stderr}"
+            )
+        yield made
+    finally:
+        made.compose("down", "--volumes", "--remove-orphans", "--timeout", "15", check=False)
+
+
+@pytest.fixture(scope="session")
+def photograph() -> bytes:
+    """The bundled photograph of a cat, a JPEG file."""
+    return (PROJECT_ROOT / "docs" / "pictures" / "cat.jpg").read_bytes()
