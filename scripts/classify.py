@@ -84,7 +84,7 @@ def run(classifier: Classifier, options: argparse.Namespace) -> int:
 
 def outcomes(classifier: Classifier, options: argparse.Namespace) -> Iterator[tuple[str, Outcome]]:
     """(source, outcome) in the order of the inputs, one batch in memory at a time."""
-    with progress_bar() as bar:
+    with progress_bar(prints_lines=options.json) as bar:
         task = bar.add_task("", total=None)
         sources = list(expand(options.inputs, lambda *moved: _show_download(bar, task, *moved)))
         bar.update(task, total=len(sources))
@@ -118,8 +118,11 @@ def batches(sources: Iterable[Source], size: int) -> Iterator[list[Source]]:
         yield batch
 
 
-def progress_bar() -> Progress:
-    """On stderr, gone when finished, and only where somebody looks at it."""
+def progress_bar(*, prints_lines: bool) -> Progress:
+    """On stderr, gone when finished, and only where somebody looks at it.
+
+    Lines that are printed meanwhile move on their own where they reach the same screen.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     stderr = report.console(sys.stderr)
     return Progress(
@@ -127,7 +130,9 @@ def progress_bar() -> Progress:
         TimeElapsedColumn(),
         console=stderr,
         transient=True,
-        disable=not stderr.is_terminal,
+        # rich would send what is printed to this console's stream, which is stderr.
+        redirect_stdout=False,
+        disable=not stderr.is_terminal or (prints_lines and sys.stdout.isatty()),
     )
 
 

@@ -16,6 +16,7 @@ from client.classifier import Outcome
 
 # Pipes and logs have no width; this one fits most of them.
 WIDTH_WITHOUT_TERMINAL = 100
+NAME_WIDTH = 36
 
 
 def console(stream: IO[str] | None = None) -> Console:
@@ -40,11 +41,12 @@ def json_line(source: str, outcome: Outcome) -> str:
 def table(rows: Iterable[tuple[str, Outcome]]) -> Table:
     """Picture, rank, label, confidence; a failed image has its code and message instead."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    shown.add_column("picture", overflow="fold", max_width=44)
+    shown.add_column("picture", overflow="fold")
     shown.add_column("rank", justify="right")
     shown.add_column("label", overflow="fold")
     shown.add_column("confidence", justify="right")
-    for source, outcome in rows:
+    for name, outcome in rows:
+        source = shortened(name)
         if outcome.error:
             message = f"{outcome.error}: {outcome.result.get('message', '')}"
             shown.add_row(Text(source), "", Text(message, style="red"), "")
@@ -56,6 +58,15 @@ def table(rows: Iterable[tuple[str, Outcome]]) -> Table:
             label, confidence = str(prediction["class"]), percent(prediction["confidence"])
             shown.add_row(Text(picture), str(rank), Text(label), confidence)
     return shown
+
+
+def shortened(name: str) -> str:
+    """The end of a long path or address, from a separator on where there is one."""
+    if len(name) <= NAME_WIDTH:
+        return name
+    end = name[1 - NAME_WIDTH :]
+    _, separator, rest = end.partition("/")
+    return f"…{separator}{rest}" if rest else f"…{end}"
 
 
 def percent(confidence: float) -> str:

@@ -88,6 +88,10 @@ class _Http:
             raise _too_slow(self._address, self._timeout_s) from None
         except (OSError, HTTPParseError) as error:
             cause = one_line(error) or type(error).__name__
+            if "Expected HTTP" in cause:
+                raise ServerUnreachable(
+                    f"what listens at {self._address} speaks no HTTP: is it the gRPC port?"
+                ) from None
             raise Transient(f"the connection to {self._address} broke ({cause})") from None
 
     def close(self) -> None:
@@ -170,11 +174,12 @@ def _too_slow(address: Address, timeout_s: float) -> ServerUnreachable:
 def _translated(error: InferenceServerException, address: Address) -> Exception:
     status = error.status() or ""
     text = one_line(error.message())
-    if error.debug_details() is not None and status.isdigit():
-        text = "not in Triton's words: is something else at this address?"
     shown = f"HTTP {status}" if status.isdigit() else status.removeprefix("StatusCode.")
+    if status.isdigit() and error.debug_details() is not None:
+        # tritonclient found no JSON in the answer's body.
+        text = "not in Triton's words, so a gateway or something else answers there"
     if status in _TRANSIENT:
-        return Transient(f"{address} is not available ({shown})")
+        return Transient(f"{address} is not available ({shown}): {text}")
     if status.startswith("4") or status in _REFUSED or not status:
         return RequestRefused(f"{address} refused the request ({shown or 'client'}): {text}")
     return ServerFailed(f"the server failed the request ({shown}): {text}")
