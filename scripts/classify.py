@@ -12,17 +12,9 @@ from itertools import islice
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from client import report
-from client.address import PROTOCOLS
-from client.classifier import (
-    DEFAULT_MODEL,
-    DEFAULT_TIMEOUT_S,
-    Classifier,
-    Outcome,
-    connect,
-    failed,
-)
+from client.arguments import add_connection_options, connected, positive_number
+from client.classifier import Classifier, Outcome, failed
 from client.errors import UNREADABLE, ClientError, SourceError
-from client.retry import DEFAULT_RETRIES
 from client.sources import STDIN, Source, expand
 
 # Enough to keep a CPU or a GPU busy, few enough for progress that moves.
@@ -38,14 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit 0: all classified; 1: some image failed; 2: usage, or no server."""
     options = parse_arguments(arguments)
     try:
-        with connect(
-            options.url,
-            model=options.model,
-            protocol=options.protocol,
-            timeout_s=options.timeout,
-            retries=options.retries,
-            on_retry=say,
-        ) as classifier:
+        with connected(options, on_retry=say) as classifier:
             return run(classifier, options)
     except ClientError as error:
         say(str(error))
@@ -164,28 +149,12 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--group", action="store_true", help="add classes of one kind up: every dog is a dog"
     )
-    parser.add_argument("--model", default=DEFAULT_MODEL, help=f"default: {DEFAULT_MODEL}")
-    parser.add_argument(
-        "--url", help="server, such as https://host:port (default: this host, HTTP_PORT/GRPC_PORT)"
-    )
-    parser.add_argument("--protocol", choices=PROTOCOLS, help="default: as --url says, else http")
+    add_connection_options(parser)
     parser.add_argument(
         "--batch-size",
-        type=_positive,
+        type=positive_number,
         default=DEFAULT_BATCH_SIZE,
         help=f"pictures per request (default: {DEFAULT_BATCH_SIZE})",
-    )
-    parser.add_argument(
-        "--retries",
-        type=_not_negative,
-        default=DEFAULT_RETRIES,
-        help=f"when the server is busy or a connection breaks (default: {DEFAULT_RETRIES})",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=_seconds,
-        default=DEFAULT_TIMEOUT_S,
-        help=f"seconds to wait for one answer (default: {DEFAULT_TIMEOUT_S:g})",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per picture and line")
     options = parser.parse_args(arguments)
@@ -199,28 +168,6 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     }
     options.parameters = {key: value for key, value in chosen.items() if value is not None}
     return options
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text} is no whole number from 1")
-    return int(text)
-
-
-def _not_negative(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text} is no whole number from 0")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
-    return value
 
 
 if __name__ == "__main__":
