@@ -1,7 +1,7 @@
 """Our Prometheus metrics, published on Triton's own /metrics through ``pb_utils.MetricFamily``.
 
-FAMILIES is the whole list. Label values come from fixed sets, never from a request. Every counter
-is born at 0, so that ``increase()`` sees the first event.
+common/metric_families.py is the whole list. Every counter is born at 0, so that ``increase()``
+sees the first event.
 
     metrics = StageMetrics(pb_utils, args["model_name"], args["model_version"])    # in initialize()
     metrics.build_info(config="cpu", weights="IMAGENET1K_V2", …)
@@ -20,130 +20,27 @@ away from every other process that shares it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from common.errors import CATALOGUE, ERROR_CODES, InternalError
-from common.recorder import Recorder, Series
-
-PREPROCESS = "preprocess"
-POSTPROCESS = "postprocess"
-STAGES = (PREPROCESS, POSTPROCESS)
-STEPS = ("decode", "resize", "normalise")
-IMAGE_OUTCOMES = ("ok", "client_error", "server_error")
-REQUEST_OUTCOMES = (*IMAGE_OUTCOMES, "refused")
-BUILD_LABELS = ("git", "config", "weights", "onnx_sha256", "recipe")
-
-# The latency objective must be one of these bounds: its rule reads that bucket.
-LATENCY_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.5, 2.5)
-STEP_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
-INPUT_BUCKETS_BYTES = tuple(float(1024 * 4**power) for power in range(8))  # 1 KiB … 16 MiB
-MEGAPIXEL_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.5, 2.5, 5.5, 12.5, 25.5, 67.5)
-IMAGES_BUCKETS = (1.5, 2.5, 4.5, 8.5, 16.5, 32.5)
-CONFIDENCE_BUCKETS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+from common.metric_families import (
+    BUILD_LABELS,
+    FAMILIES,
+    IMAGE_OUTCOMES,
+    POSTPROCESS,
+    STAGES,
+    STEPS,
+)
+from common.recorder import Probe, Recorder, Series
 
 _SERVER_FAULTS = frozenset(error.code for error in CATALOGUE if error.server_fault)
 _MAX_LABEL_CHARACTERS = 120
+_SHARED_MEMORY = "/dev/shm"
 # Objects whose deletion would take a series from all processes; see the module docstring.
 _KEPT_FOR_EVER: list[Any] = []
-
-
-@dataclass(frozen=True)
-class Family:
-    """One metric family: ``kind`` counter, gauge or histogram, and the stages that write it.
-
-    ``split`` is the one label that varies within a process, with all its values.
-    """
-
-    kind: str
-    description: str
-    labels: tuple[str, ...] = ("pipeline",)
-    split: tuple[str, tuple[str, ...]] | None = None
-    stages: tuple[str, ...] = STAGES
-    buckets: tuple[float, ...] = ()
-    is_sampled: bool = False
-
-
-_STAGE_LABELS = ("pipeline", "stage", "model", "version")
-
-
-def _sampled(
-    description: str,
-    stage: str,
-    buckets: tuple[float, ...],
-    labels: tuple[str, ...] = ("pipeline",),
-    split: tuple[str, tuple[str, ...]] | None = None,
-) -> Family:
-    return Family(
-        "histogram", f"{description} (sampled).", labels, split, (stage,), buckets, is_sampled=True
-    )
-
-
-FAMILIES: Mapping[str, Family] = {
-    "pipeline_stage_duration_seconds": Family(
-        "histogram",
-        "Time one stage spent on one request.",
-        _STAGE_LABELS,
-        buckets=LATENCY_BUCKETS_S,
-    ),
-    "pipeline_request_duration_seconds": Family(
-        "histogram",
-        "Time from a request's arrival in preprocess to its answer in postprocess.",
-        stages=(POSTPROCESS,),
-        buckets=LATENCY_BUCKETS_S,
-    ),
-    "pipeline_requests_total": Family(
-        "counter",
-        "Requests by worst outcome of their images; refused = answered with HTTP 400.",
-        split=("outcome", REQUEST_OUTCOMES),
-    ),
-    "pipeline_images_total": Family(
-        "counter", "Images by outcome.", split=("outcome", IMAGE_OUTCOMES), stages=(POSTPROCESS,)
-    ),
-    "pipeline_errors_total": Family(
-        "counter",
-        "Images that got an error result, by the stage that found it and its code.",
-        ("pipeline", "stage"),
-        split=("code", ERROR_CODES),
-    ),
-    "pipeline_stage_instances": Family(
-        "gauge", "Live processes of a stage; a killed one is never taken off.", _STAGE_LABELS
-    ),
-    "pipeline_images_per_request": _sampled("Images in one request", POSTPROCESS, IMAGES_BUCKETS),
-    "pipeline_input_bytes": _sampled(
-        "Size of one image as received", PREPROCESS, INPUT_BUCKETS_BYTES
-    ),
-    "pipeline_input_megapixels": _sampled(
-        "Size of one image as its header says", PREPROCESS, MEGAPIXEL_BUCKETS
-    ),
-    "pipeline_preprocess_step_duration_seconds": _sampled(
-        "Time one step of preprocess took for one image",
-        PREPROCESS,
-        STEP_BUCKETS_S,
-        split=("step", STEPS),
-    ),
-    "pipeline_top1_confidence": _sampled(
-        "Confidence of the best class of one image",
-        POSTPROCESS,
-        CONFIDENCE_BUCKETS,
-        ("pipeline", "version"),
-    ),
-    "pipeline_results_below_threshold_total": Family(
-        "counter",
-        "Images whose best class stayed under the confidence threshold.",
-        stages=(POSTPROCESS,),
-    ),
-    "pipeline_metrics_lost_total": Family(
-        "counter",
-        "Observations that were not recorded: queue full, or not a finite number.",
-        ("pipeline", "stage"),
-    ),
-    "pipeline_build_info": Family(
-        "gauge", "Processes that run this build.", ("pipeline", *BUILD_LABELS)
-    ),
-}
 
 
 class StageMetrics:
@@ -178,7 +75,7 @@ class StageMetrics:
         self._gauges: list[Any] = []
         self._raise_gauge("pipeline_stage_instances", {})
         lost = self._series["pipeline_metrics_lost_total", ""]
-        self._recorder = Recorder(lost, pb_utils.Logger.log_error)
+        self._recorder = Recorder(lost, pb_utils.Logger.log_error, self._probes())
         _KEPT_FOR_EVER.append(self)
 
     def build_info(self, **labels: str) -> None:
@@ -236,6 +133,14 @@ class StageMetrics:
             gauge.increment(-1.0)
         self._gauges = []
 
+    def _probes(self) -> list[Probe]:
+        if self.stage != POSTPROCESS or not os.path.isdir(_SHARED_MEMORY):
+            return []
+        return [
+            Probe(self._metric("pipeline_shm_used_bytes", {}), lambda: shm_bytes()[0]),
+            Probe(self._metric("pipeline_shm_size_bytes", {}), lambda: shm_bytes()[1]),
+        ]
+
     def _record(self, name: str, value: float, varying: str = "") -> None:
         self._recorder.record(self._series[name, varying], value)
 
@@ -261,6 +166,13 @@ class StageMetrics:
         if family.buckets:
             return self._families[name].Metric(labels=labels, buckets=list(family.buckets))
         return self._families[name].Metric(labels=labels)
+
+
+def shm_bytes(folder: str = _SHARED_MEMORY) -> tuple[float, float]:
+    """Used and total bytes of the shared memory that tensors travel through."""
+    status = os.statvfs(folder)
+    used = (status.f_blocks - status.f_bfree) * status.f_frsize
+    return float(used), float(status.f_blocks * status.f_frsize)
 
 
 def _outcome(code: str) -> str:

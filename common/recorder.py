@@ -16,11 +16,12 @@ import random
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 FLUSH_INTERVAL_S = 0.25
+PROBE_INTERVAL_S = 5.0
 SAMPLES_PER_FLUSH = 8
 QUEUE_CAPACITY = 65_536
 _JOIN_TIMEOUT_S = 10.0
@@ -35,15 +36,28 @@ class Series:
     is_sampled: bool = False
 
 
+@dataclass(frozen=True)
+class Probe:
+    """A gauge that the recorder's thread sets to what ``read`` returns."""
+
+    native: Any
+    read: Callable[[], float]
+
+
 class Recorder:
     """Takes observations from any thread and hands them to Triton from a single one.
+
+    Probes are read every PROBE_INTERVAL_S, from the first observation on.
 
     A Triton metric object keeps the value of the call in progress in itself, so two threads must
     never use the same one: after construction only the flush thread (or ``close``) does.
     """
 
-    def __init__(self, lost: Series, log_error: Callable[[str], None]) -> None:
+    def __init__(
+        self, lost: Series, log_error: Callable[[str], None], probes: Sequence[Probe] = ()
+    ) -> None:
         self._lost = lost
+        self._probes = probes
         self._log_error = log_error
         self._queue: deque[tuple[Series, float]] = deque()
         self._lost_count = 0
@@ -88,9 +102,8 @@ class Recorder:
         for series, total in increments.items():
             self._call(series.native.increment, total)
         for series, values in observations.items():
-            if series.is_sampled and len(values) > SAMPLES_PER_FLUSH:
-                values = random.sample(values, SAMPLES_PER_FLUSH)
-            for value in values:
+            is_crowded = series.is_sampled and len(values) > SAMPLES_PER_FLUSH
+            for value in random.sample(values, SAMPLES_PER_FLUSH) if is_crowded else values:
                 self._call(series.native.observe, value)
 
     def _call(self, operation: Callable[[float], None], value: float) -> None:
@@ -111,9 +124,14 @@ class Recorder:
                 self._thread.start()
 
     def _run(self) -> None:
+        next_probe_s = 0.0
         while not self._stopping.wait(FLUSH_INTERVAL_S):
             if self._queue or self._lost_count:
                 self.flush()
+            if time.monotonic() >= next_probe_s:
+                next_probe_s = time.monotonic() + PROBE_INTERVAL_S
+                for probe in self._probes:
+                    self._call(probe.native.set, probe.read())
 
 
 def _is_sound(value: object) -> bool:

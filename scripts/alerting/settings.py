@@ -9,7 +9,7 @@ from pathlib import Path
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from common.metrics import LATENCY_BUCKETS_S, STAGES
+from common.metric_families import LATENCY_BUCKETS_S, STAGES
 
 MODEL_SUFFIXES = ("preprocess", "inference", "postprocess", "ensemble")
 KEYS = (
