@@ -1,6 +1,6 @@
 """Metric names that panels may use, with their kind; a name outside is a typo or a dead series.
 
-Ours come from common.metrics.FAMILIES, recorded ones from prometheus/rules, the rest stands here.
+Ours come from common.metric_families, recorded ones from prometheus/rules, the rest stands here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from common.metrics import FAMILIES
+from common.metric_families import FAMILIES
 
 RULES = Path(__file__).resolve().parents[2] / "prometheus" / "rules"
 
