@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from alerting.cases import TESTS
+from alerting.cases import cases_of_groups
 from alerting.pipeline_alerts import MONITORING, PIPELINE
 from alerting.promtool import test_file
 from alerting.recording import recording_groups
@@ -51,7 +51,7 @@ def render(settings: Settings) -> dict[str, str]:
     for group in alert_groups(settings):
         alerts_file = f"alerts/{group.name}.yml"
         files[alerts_file] = _yaml({"groups": [group.to_yaml(settings.runbook_url)]})
-        cases = TESTS(settings)[group.name]
+        cases = cases_of_groups(settings)[group.name]
         rule_files = [f"../{RECORDING_FILE}", f"../{alerts_file}"]
         tests = test_file(group, cases, settings, rule_files, recording)
         files[f"tests/{group.name}.yml"] = _yaml(tests)
