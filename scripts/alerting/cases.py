@@ -14,7 +14,7 @@ UP = 'up{instance="triton:8002",job="triton"}'
 GPU_UUID = "GPU-8f0d"
 
 
-def TESTS(settings: Settings) -> dict[str, Sequence[Case]]:
+def cases_of_groups(settings: Settings) -> dict[str, Sequence[Case]]:
     """Group name → cases."""
     return {
         "slo": [*_availability(settings), *_latency(settings)],
