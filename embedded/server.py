@@ -1,4 +1,4 @@
-"""The embedded server: `with EmbeddedServer(folder) as server: requests.post(server.http_url …)`."""
+"""The embedded server: `with EmbeddedServer(folder) as server: … server.http_url …`."""
 
 from __future__ import annotations
 
@@ -151,10 +151,11 @@ class EmbeddedServer:
         self._cleanup.callback(remove_shared_memory, self.shm_prefix)
         command = [str(wheel_folder() / "bin" / "tritonserver"), *self.flags(backends)]
         # The working directory is not the project's: what a stub imports must be installed.
-        self._process = ServerProcess(command, server_environment(), folder, log)
+        process = ServerProcess(command, server_environment(), folder, log)
         if self._echo_log:
             self._cleanup.callback(LogFollower(log, sys.stderr).close)
-        self._cleanup.callback(self._process.stop, _STOP_PATIENCE_S)
+        self._cleanup.callback(process.stop, _STOP_PATIENCE_S)
+        self._process = process
 
     def _choose_ports(self) -> None:
         wanted = [name for name, port in self.ports.items() if port == 0]
