@@ -95,7 +95,7 @@ class Annotation:
             "hide": False,
             "iconColor": self.colour,
             "name": self.name,
-            "step": "30s",
+            "step": "60s",
             "textFormat": self.text,
             "titleFormat": self.title,
         }

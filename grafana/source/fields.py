@@ -56,6 +56,9 @@ def low_is_bad(red_below: float, yellow_below: float) -> Thresholds:
     return Thresholds("red", ((red_below, "yellow"), (yellow_below, "green")))
 
 
+# Grafana has no such unit; this is its way to write one.
+IMAGES_PER_S = "suffix: img/s"
+
 # No value of such a panel is good or bad by itself.
 NEUTRAL = Thresholds("blue")
 

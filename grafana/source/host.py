@@ -143,6 +143,7 @@ def _host() -> tuple[Panel, ...]:
         ),
         TimeSeries(
             title="Scrape duration",
+            width=12,
             description="Time Prometheus needs to read /metrics. Slow: the server has no CPU left.",
             unit="s",
             queries=(Query(f"scrape_duration_seconds{{{HOST}}}", "{{instance}}"),),
@@ -152,6 +153,7 @@ def _host() -> tuple[Panel, ...]:
         ),
         TimeSeries(
             title="Samples per scrape",
+            width=12,
             description="Series that each server exposes. Steady; growth means label values leak.",
             unit="short",
             queries=(Query(f"scrape_samples_scraped{{{HOST}}}", "{{instance}}"),),
@@ -173,6 +175,6 @@ HOST_PAGE = Dashboard(
         Row(_gpu()[3:], height=5),
         Row(_host()[:3], height=7, title="Host"),
         Row(_host()[3:], height=6),
-        Row(exporter_panels(), height=7, title="Optional exporters"),
+        Row(exporter_panels(), height=6, title="Optional exporters"),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grafana.source.fields import Query, Thresholds, high_is_bad
+from grafana.source.fields import IMAGES_PER_S, Query, Thresholds, high_is_bad
 from grafana.source.panel_types import Heatmap, TimeSeries
 from grafana.source.panels import Panel
 from grafana.source.promql import PIPELINE, buckets, mean, quantiles, rate_by, ratio_of_rates
@@ -14,7 +14,7 @@ def image_panels() -> tuple[Panel, ...]:
         TimeSeries(
             title="Images by outcome",
             description="Images, not requests: one request may hold up to max_batch_size of them.",
-            unit="cps",
+            unit=IMAGES_PER_S,
             queries=(
                 Query(
                     rate_by("outcome", f"pipeline_images_total{{{PIPELINE}}}"),
@@ -30,13 +30,14 @@ def image_panels() -> tuple[Panel, ...]:
         TimeSeries(
             title="Image errors, by stage and code",
             description="Where an image was given up, and why.",
-            unit="cps",
+            unit=IMAGES_PER_S,
             queries=(
                 Query(
                     rate_by("stage, code", f"pipeline_errors_total{{{PIPELINE}}}") + " > 0",
                     "{{stage}} {{code}}",
                 ),
             ),
+            shades_of="orange",
             minimum=0,
             no_value="No errors",
             bars=True,
@@ -126,7 +127,7 @@ def image_panels() -> tuple[Panel, ...]:
         TimeSeries(
             title="Observations lost",
             description="Measurements dropped because a stage's queue was full: other panels lie.",
-            unit="cps",
+            unit=IMAGES_PER_S,
             queries=(
                 Query(
                     rate_by("stage", f"pipeline_metrics_lost_total{{{PIPELINE}}}"),

@@ -35,8 +35,8 @@ EXCLUSIONS: tuple[tuple[str, str, str, str], ...] = (
     (
         "*",
         "annotation Restarts",
-        "fixed window of 120 s",
-        "a mark lasts two minutes at every zoom",
+        "fixed window of 60 s",
+        "it is the step of the annotation: one mark per restart",
     ),
     (
         "*",

@@ -144,6 +144,7 @@ def burn_rates() -> TimeSeries:
         },
         decimals=1,
         minimum=0,
+        axis_reaches=1.2,
         limits=True,
         always_has_data=True,
     )

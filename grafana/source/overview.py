@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from grafana.source.dashboard import Dashboard, Row
-from grafana.source.fields import NEUTRAL, Query, Thresholds, high_is_bad
+from grafana.source.fields import IMAGES_PER_S, NEUTRAL, Query, Thresholds, high_is_bad
 from grafana.source.objectives import LATENCY_S, burn_rates, headline, verdict
 from grafana.source.panel_types import Heatmap, Stat, Table, TimeSeries
 from grafana.source.panels import Panel
-from grafana.source.promql import END_TO_END, JOB, MODELS, PIPELINE, buckets, quantiles, rate_by
+from grafana.source.promql import (
+    END_TO_END,
+    JOB,
+    MODELS,
+    PIPELINE,
+    buckets,
+    by_stage,
+    quantiles,
+    rate_by,
+)
 from grafana.source.shared import (
     ANNOTATIONS,
+    CODE_COLOURS,
     FIRING,
     JOB_VARIABLE,
     LATENCY_OBJECTIVE,
     OUTCOME_COLOURS,
     PIPELINE_VARIABLE,
     QUANTILE_COLOURS,
+    REASON_COLOURS,
     SEVERITY_COLOURS,
+    STAGE_COLOURS,
 )
 
 
@@ -79,9 +91,9 @@ def _red() -> tuple[Panel, ...]:
                 "Images answered with an error, by its code. INTERNAL and INVALID_MODEL_OUTPUT "
                 "are ours, every other code is the client's."
             ),
-            unit="cps",
+            unit=IMAGES_PER_S,
             queries=(Query(f"{errors} > 0", "{{code}}"),),
-            colours={"INTERNAL": "red", "INVALID_MODEL_OUTPUT": "dark-red"},
+            colours=CODE_COLOURS,
             minimum=0,
             no_value="No errors",
             bars=True,
@@ -92,19 +104,16 @@ def _red() -> tuple[Panel, ...]:
 
 
 def _alerts() -> Table:
+    each = f"sum by (severity, alertname, instance, model, stage, code, window) ({FIRING})"
+    about = '"about", " ", "model", "stage", "code", "window", "instance"'
     return Table(
         title="Firing alerts",
         description="What fires now. docs/runbook.md has a section for each name.",
         unit="none",
-        queries=(Query(f"sum by (severity, alertname, model, stage, code) ({FIRING})"),),
-        columns={
-            "severity": "Severity",
-            "alertname": "Alert",
-            "model": "Model",
-            "stage": "Stage",
-            "code": "Code",
-        },
+        queries=(Query(f"label_join({each}, {about})"),),
+        columns={"severity": "Severity", "alertname": "Alert", "about": "About"},
         coloured={"Severity": SEVERITY_COLOURS},
+        widths={"Severity": 80, "Alert": 230},
         no_value="No alert fires",
     )
 
@@ -136,6 +145,7 @@ def _triton_view() -> tuple[Panel, ...]:
                 ),
             ),
             thresholds=high_is_bad(0.01, 0.1),
+            colours=REASON_COLOURS,
             minimum=0,
             width=8,
             always_has_data=True,
@@ -146,10 +156,12 @@ def _triton_view() -> tuple[Panel, ...]:
             unit="short",
             queries=(
                 Query(
-                    f"sum by (model) (nv_inference_pending_request_count{{{MODELS}}})", "{{model}}"
+                    by_stage(f"sum by (model) (nv_inference_pending_request_count{{{MODELS}}})"),
+                    "{{stage}}",
                 ),
             ),
             thresholds=high_is_bad(10, 20),
+            colours=STAGE_COLOURS,
             decimals=0,
             minimum=0,
             width=8,

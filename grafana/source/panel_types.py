@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from grafana.source.fields import Json, override
 from grafana.source.panels import Panel
@@ -40,7 +40,11 @@ class Stat(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class TimeSeries(Panel):
-    """Lines over time; `limits` draws the thresholds as dashed lines, `dashed` names series."""
+    """Lines over time.
+
+    `limits` draws the thresholds and `dashed` the named series as dashed lines; `shades_of` gives
+    all series one hue; the axis goes up to `axis_reaches` even where the data stay below.
+    """
 
     type_name: ClassVar[str] = "timeseries"
 
@@ -48,14 +52,15 @@ class TimeSeries(Panel):
     limits: bool = False
     bars: bool = False
     dashed: tuple[str, ...] = ()
-    legend_values: tuple[Literal["lastNotNull", "max", "mean"], ...] = ("lastNotNull", "max")
+    shades_of: str = ""
+    axis_reaches: float | None = None
 
     def options(self) -> Json:
-        """A table legend: the numbers can be read without hovering."""
+        """A legend with the last value: it can be read without hovering."""
         return {
             "legend": {
-                "calcs": list(self.legend_values),
-                "displayMode": "table",
+                "calcs": ["lastNotNull"],
+                "displayMode": "list",
                 "placement": "bottom",
                 "showLegend": True,
             },
@@ -64,7 +69,8 @@ class TimeSeries(Panel):
 
     def custom(self) -> Json:
         """Line style."""
-        return {
+        reach = {} if self.axis_reaches is None else {"axisSoftMax": self.axis_reaches}
+        return reach | {
             "drawStyle": "bars" if self.bars else "line",
             "fillOpacity": 35 if self.stacked or self.bars else 8,
             "lineInterpolation": "linear",
@@ -90,9 +96,11 @@ class TimeSeries(Panel):
         ]
         return [*super().overrides(), *dashed]
 
-    def colour_mode(self) -> str:
-        """Series differ by the classic palette."""
-        return "palette-classic"
+    def colour_mode(self) -> Json:
+        """Series differ by the classic palette, or by shade."""
+        if self.shades_of:
+            return {"fixedColor": self.shades_of, "mode": "shades"}
+        return {"mode": "palette-classic"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +127,8 @@ class Heatmap(Panel):
 class Table(Panel):
     """The current label sets as rows; `columns` maps label to heading, in order.
 
-    The sample itself has the key `Value`; a column that is not named is left out.
+    The sample itself has the key `Value`; a column that is not named is left out. `widths` are in
+    pixels; the other columns share the rest.
     """
 
     type_name: ClassVar[str] = "table"
@@ -127,6 +136,7 @@ class Table(Panel):
 
     columns: Mapping[str, str]
     coloured: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    widths: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def instant(self) -> bool:
@@ -142,8 +152,10 @@ class Table(Panel):
         return {"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False}
 
     def overrides(self) -> list[Json]:
-        """Columns whose cell value decides the cell's colour."""
-        return [
+        """Widths, cells coloured by their value, and a dash where a label is empty."""
+        empty = [override(column, noValue="–") for column in self.columns.values()]
+        widths = [override(column, custom__width=width) for column, width in self.widths.items()]
+        coloured = [
             override(
                 column,
                 custom__cellOptions={"type": "color-background"},
@@ -151,6 +163,7 @@ class Table(Panel):
             )
             for column, colours in self.coloured.items()
         ]
+        return [*empty, *widths, *coloured]
 
     def transformations(self) -> list[Json]:
         """Keep, order and rename the named columns."""

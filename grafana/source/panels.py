@@ -57,9 +57,9 @@ class Panel:
         """Drawing settings of the panel type's fields."""
         return {}
 
-    def colour_mode(self) -> str:
+    def colour_mode(self) -> Json:
         """How a field without a fixed colour gets one."""
-        return "thresholds"
+        return {"mode": "thresholds"}
 
     def overrides(self) -> list[Json]:
         """Field overrides; here the fixed colours."""
@@ -71,7 +71,7 @@ class Panel:
 
     def _field_defaults(self) -> Json:
         defaults: Json = {
-            "color": {"mode": self.colour_mode()},
+            "color": self.colour_mode(),
             "custom": self.custom(),
             "mappings": [],
             "thresholds": self.thresholds.to_json(),

@@ -25,6 +25,11 @@ def buckets(histogram: str, selector: str) -> str:
     return f"sum by (le) (increase({histogram}_bucket{{{selector}}}[$__rate_interval]))"
 
 
+def by_stage(expr: str) -> str:
+    """PromQL that adds the label `stage`, the last word of `model`: inference, ensemble."""
+    return f'label_replace({expr}, "stage", "$1", "model", ".+_(.+)")'
+
+
 def quantile(share: float, histogram: str, selector: str, by: str = "") -> str:
     """PromQL for a quantile (0..1) of a histogram, one series per value of the label `by`."""
     labels = f"{by}, le" if by else "le"

@@ -11,6 +11,7 @@ from grafana.source.promql import (
     MODELS,
     PIPELINE,
     STEPS,
+    by_stage,
     mean,
     quantile,
     rate_by,
@@ -23,7 +24,7 @@ _BUILD = (
     f"sum by (git, config, weights, recipe, onnx_sha256) (pipeline_build_info{{{PIPELINE}}}) > 0"
 )
 _ANY_IS_BAD = Thresholds("green", ((1, "red"),))
-_VERSION = "{{model}} v{{version}}"
+_VERSION = "{{stage}} v{{version}}"
 
 
 def _counts() -> tuple[Panel, ...]:
@@ -100,6 +101,7 @@ def _served() -> tuple[Panel, ...]:
             unit="short",
             queries=(Query(f"count by (model, version) ({_SERVED})"),),
             columns={"model": "Model", "version": "Version", "Value": "Servers"},
+            widths={"Version": 80, "Servers": 80},
             width=8,
             always_has_data=True,
         ),
@@ -127,7 +129,7 @@ def _timeline() -> Panel:
         title="Versions over time",
         description="A bar as long as a version is served; a gap is a crash, reload or restart.",
         unit="short",
-        queries=(Query(f"count by (model, version) ({_SERVED})", _VERSION),),
+        queries=(Query(by_stage(f"count by (model, version) ({_SERVED})"), _VERSION),),
         thresholds=Thresholds("green"),
         width=24,
         always_has_data=True,
@@ -135,7 +137,7 @@ def _timeline() -> Panel:
 
 
 def _comparison() -> tuple[Panel, ...]:
-    requests = rate_by("model, version", _SERVED)
+    requests = by_stage(rate_by("model, version", _SERVED))
     duration = f"nv_inference_request_duration_us{{{MODELS}}}"
     confidence = mean("pipeline_top1_confidence", PIPELINE, "version")
     return (
@@ -153,7 +155,7 @@ def _comparison() -> tuple[Panel, ...]:
             unit="s",
             queries=(
                 Query(
-                    f"{ratio_of_rates(duration, _SERVED, 'model, version')} / 1e6",
+                    by_stage(f"{ratio_of_rates(duration, _SERVED, 'model, version')} / 1e6"),
                     _VERSION,
                 ),
             ),
@@ -167,7 +169,7 @@ def _comparison() -> tuple[Panel, ...]:
             queries=(
                 Query(
                     quantile(0.95, "pipeline_stage_duration_seconds", PIPELINE, "stage, version"),
-                    "{{stage}} v{{version}}",
+                    _VERSION,
                 ),
             ),
             minimum=0,
@@ -179,8 +181,10 @@ def _comparison() -> tuple[Panel, ...]:
             unit="reqps",
             queries=(
                 Query(
-                    "sum by (model, version) "
-                    f"(model:nv_inference_request_failure:rate5m{{{MODELS}}})",
+                    by_stage(
+                        "sum by (model, version) "
+                        f"(model:nv_inference_request_failure:rate5m{{{MODELS}}})"
+                    ),
                     _VERSION,
                 ),
             ),
@@ -207,7 +211,7 @@ def _comparison() -> tuple[Panel, ...]:
             queries=(
                 Query(
                     f"sum by (stage, version) (pipeline_stage_instances{{{PIPELINE}}})",
-                    "{{stage}} v{{version}}",
+                    _VERSION,
                 ),
                 Query(
                     'max(pipeline:expected_stage_instances:count{model=~"${pipeline}_.+"})',

@@ -19,7 +19,23 @@ OUTCOME_COLOURS = {
 }
 SEVERITY_COLOURS = {"page": "red", "ticket": "orange", "none": "blue"}
 QUANTILE_COLOURS = {"p50": "blue", "p95": "orange", "p99": "purple", "objective": "red"}
-STAGE_COLOURS = {"preprocess": "blue", "inference": "green", "postprocess": "purple"}
+STAGE_COLOURS = {
+    "preprocess": "blue",
+    "inference": "green",
+    "postprocess": "purple",
+    "ensemble": "text",
+}
+# Warm and cold for the client's faults, red for ours.
+CODE_COLOURS = {
+    "CORRUPT_IMAGE": "orange",
+    "EMPTY_INPUT": "purple",
+    "IMAGE_TOO_LARGE": "light-blue",
+    "INTERNAL": "red",
+    "INVALID_BASE64": "yellow",
+    "INVALID_MODEL_OUTPUT": "dark-red",
+    "UNSUPPORTED_FORMAT": "blue",
+}
+REASON_COLOURS = {"BACKEND": "red", "CANCELED": "blue", "OTHER": "orange", "REJECTED": "purple"}
 
 FIRING = 'ALERTS{alertstate="firing",alertname!="Watchdog"}'
 
@@ -52,7 +68,7 @@ INSTANCE_VARIABLE = Variable(
 )
 
 _SERVED = f"group by (model, version) (nv_inference_request_success{{{JOB}}})"
-_SERVED_BEFORE = f"group by (model, version) (nv_inference_request_success{{{JOB}}} offset 2m)"
+_SERVED_BEFORE = f"group by (model, version) (nv_inference_request_success{{{JOB}}} offset 1m)"
 
 ANNOTATIONS = (
     Annotation(
@@ -64,7 +80,7 @@ ANNOTATIONS = (
     ),
     Annotation(
         name="Restarts",
-        expr=(f"1 - up{{{JOB}}} > 0 or resets(nv_inference_request_success{{{ENSEMBLE}}}[2m]) > 0"),
+        expr=(f"1 - up{{{JOB}}} > 0 or resets(nv_inference_request_success{{{ENSEMBLE}}}[1m]) > 0"),
         title="Restart",
         text="{{job}} {{instance}} was down or began counting anew",
         colour="purple",

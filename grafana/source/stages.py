@@ -13,6 +13,7 @@ from grafana.source.promql import (
     PIPELINE,
     STEPS,
     buckets,
+    by_stage,
     mean,
     quantile,
     ratio_of_rates,
@@ -26,8 +27,6 @@ from grafana.source.shared import (
 )
 
 _STAGE = "pipeline_stage_duration_seconds"
-# The series are named after the model's last word: resnet50_inference becomes inference.
-_SHORT = 'label_replace({}, "stage", "$1", "model", ".+_(.+)")'
 
 
 def _seconds(part: str, selector: str) -> str:
@@ -46,7 +45,7 @@ def _time() -> tuple[Panel, ...]:
                 "request. The widest band is the stage to look at."
             ),
             unit="s",
-            queries=(Query(_SHORT.format(_seconds("request", STEPS)), "{{stage}}"),),
+            queries=(Query(by_stage(_seconds("request", STEPS)), "{{stage}}"),),
             colours=STAGE_COLOURS,
             minimum=0,
             stacked=True,
@@ -131,7 +130,7 @@ def _inference() -> tuple[Panel, ...]:
             title="Mean queue time, by stage",
             description="How long a request waits for a free instance of each model.",
             unit="s",
-            queries=(Query(_SHORT.format(_seconds("queue", STEPS)), "{{stage}}"),),
+            queries=(Query(by_stage(_seconds("queue", STEPS)), "{{stage}}"),),
             thresholds=high_is_bad(0.01, 0.05),
             colours=STAGE_COLOURS,
             minimum=0,
@@ -144,9 +143,7 @@ def _inference() -> tuple[Panel, ...]:
             unit="short",
             queries=(
                 Query(
-                    _SHORT.format(
-                        f"sum by (model) (nv_inference_pending_request_count{{{STEPS}}})"
-                    ),
+                    by_stage(f"sum by (model) (nv_inference_pending_request_count{{{STEPS}}})"),
                     "{{stage}}",
                 ),
             ),
@@ -166,7 +163,7 @@ def _inference() -> tuple[Panel, ...]:
             unit="short",
             queries=(
                 Query(
-                    _SHORT.format(
+                    by_stage(
                         ratio_of_rates(
                             f"nv_inference_count{{{STEPS}}}",
                             f"nv_inference_exec_count{{{STEPS}}}",
@@ -211,12 +208,15 @@ def _inference() -> tuple[Panel, ...]:
             unit="reqps",
             queries=(
                 Query(
-                    "sum by (model, reason) "
-                    f"(model:nv_inference_request_failure:rate5m{{{MODELS}}}) > 0",
-                    "{{model}} {{reason}}",
+                    by_stage(
+                        "sum by (model, reason) "
+                        f"(model:nv_inference_request_failure:rate5m{{{MODELS}}}) > 0"
+                    ),
+                    "{{stage}} {{reason}}",
                 ),
             ),
             thresholds=Thresholds("green", ((1e-9, "red"),)),
+            shades_of="red",
             minimum=0,
             no_value="No failures",
             bars=True,

@@ -59,7 +59,9 @@ export function seriesFrames(panel, answers, step, theme) {
     }),
   );
   frames.forEach((frame, index) => {
-    frame.fields[1].state = { seriesIndex: index };
+    const numbers = frame.fields[1].values.filter(Number.isFinite);
+    const [min, max] = [Math.min(...numbers), Math.max(...numbers)];
+    frame.fields[1].state = { seriesIndex: index, range: { min, max, delta: max - min } };
     finish(frame.fields[1], theme);
   });
   return frames;
@@ -76,8 +78,10 @@ export function nameOf(frame) {
 /** The rows of a table: label sets, renamed and ordered as the panel's transformations say. */
 export function tableFrame(panel, answers, theme) {
   const [{ result }] = answers;
-  const { renameByName } = panel.transformations.find(({ id }) => id === 'organize').options;
-  const fields = Object.entries(renameByName).map(([key, heading]) =>
+  const organize = panel.transformations.find(({ id }) => id === 'organize').options;
+  const keys = Object.keys(organize.renameByName);
+  keys.sort((a, b) => organize.indexByName[a] - organize.indexByName[b]);
+  const fields = keys.map((key) => [key, organize.renameByName[key]]).map(([key, heading]) =>
     finish(
       {
         name: heading,

@@ -83,15 +83,16 @@ export async function queryPanel({ panel, own }, prometheus, range, values) {
   );
 }
 
-/** Time spans (seconds) in which an annotation has a value; neighbours within a step join. */
+/** Time spans (seconds) in which an annotation has a value; neighbours one step apart join. */
 export async function queryAnnotations(dashboard, prometheus, range, values) {
   const marks = [];
   for (const annotation of dashboard.annotations.list) {
     const query = fill(annotation.expr, values);
-    for (const series of await prometheus.range(query, range)) {
+    const step = Number.parseInt(annotation.step, 10);
+    for (const series of await prometheus.range(query, { ...range, step })) {
       let span = null;
       for (const [time] of series.values) {
-        if (span && time - span.to <= range.step) span.to = time;
+        if (span && time - span.to <= step) span.to = time;
         else {
           span = { color: annotation.iconColor, from: time, to: time };
           marks.push(span);
