@@ -110,14 +110,14 @@ class RequestError(ValueError):
     """A request parameter or tensor is malformed; names key, value and what is allowed."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
-        super().__init__(f"{key}={_shown(value)} is not allowed; {key} takes {allowed}")
+        super().__init__(f"{key}={_shown(value)} is not allowed; allowed: {allowed}")
 
 
 class ConfigurationError(ValueError):
     """A configuration value is wrong; names key, value and what is allowed."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
-        super().__init__(f"{key}={_shown(value)} is not allowed; {key} takes {allowed}")
+        super().__init__(f"{key}={_shown(value)} is not allowed; allowed: {allowed}")
 
 
 def _shown(value: object, limit: int = 60) -> str:

@@ -39,6 +39,7 @@ class PreprocessConfig:
     max_bytes: int
     background: tuple[int, ...]
     threads: int
+    max_pending_images: int
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ def parse_preprocess(parameters: Mapping[str, str], output: Mapping[str, Any]) -
         max_bytes=reader.integer("max_bytes", 33_554_432, 1, 1 << 30),
         background=reader.rgb("background", (255, 255, 255)),
         threads=reader.integer("threads", 0, 0, 1024),
+        max_pending_images=reader.integer("max_pending_images", 256, 1, 100_000),
     )
     reader.finish()
     return config
@@ -208,7 +210,7 @@ class _Reader:
 
     def finish(self) -> None:
         for key, value in self._left.items():
-            raise ConfigurationError(key, value, f"no part here; known are {sorted(self._known)}")
+            raise ConfigurationError(key, value, f"the keys {', '.join(sorted(self._known))}")
 
 
 def _bounded(value: Any, minimum: Any, maximum: Any) -> Any:

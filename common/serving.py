@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,26 +40,34 @@ class PreprocessStage:
             served = model.served_manifest()
             _check_recipe(config, served)
             self._preprocessor = Preprocessor(config)
+        self._pending = _Pending(config.max_pending_images)
         self._metrics = StageMetrics(pb_utils, model.name, model.version)
         self._metrics.build_info(**_build(config, served))
 
-    def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer requests; the images of all of them share the thread pool."""
+    def execute(self, requests: Sequence[Any]) -> None:
+        """Start on the requests; each is answered from the thread that ends its last image.
+
+        Answering later through the response sender keeps this process free for the next request:
+        one process then uses every core, and a slow picture holds up nobody else.
+        """
+        for request in requests:
+            self._start(request, request.get_response_sender())
+
+    def _start(self, request: Any, sender: Any) -> None:
         started, received_ns = time.perf_counter(), time.monotonic_ns()
-        elements = [_attempt(_elements, request) for request in requests]
-        flat = [e for part in elements if isinstance(part, list) for e in part]
-        batch, reports = self._preprocessor(flat)
-        responses, position = [], 0
-        for part in elements:
-            if not isinstance(part, list):
-                responses.append(part)
-                continue
-            end = position + len(part)
-            rows = slice(position, end)
-            responses.append(_attempt(_preprocessed, batch[rows], reports[rows], received_ns))
-            self._observe(reports[rows], time.perf_counter() - started)
-            position = end
-        return responses
+
+        def finish(batch: np.ndarray, reports: list[ImageReport]) -> None:
+            _send(sender, _attempt(_preprocessed, batch, reports, received_ns))
+            self._observe(reports, time.perf_counter() - started)
+            self._pending.release(len(reports))
+
+        elements = _attempt(_elements, request)
+        if not isinstance(elements, list):
+            _send(sender, elements)
+        elif not self._pending.acquire(len(elements)):
+            _send(sender, _overloaded(self._pending.limit))
+        else:
+            self._preprocessor.submit(elements, finish)
 
     def _observe(self, reports: Sequence[ImageReport], duration_s: float) -> None:
         for report in reports:
@@ -119,6 +128,27 @@ class PostprocessStage:
     def close(self) -> None:
         """Finish what is queued."""
         self._metrics.close()
+
+
+class _Pending:
+    """Counts the images that wait or are worked on; what comes on top of the limit is refused."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._images = 0
+
+    def acquire(self, images: int) -> bool:
+        """Whether so many more may come in; a request that comes alone always may."""
+        with self._lock:
+            if self._images and self._images + images > self.limit:
+                return False
+            self._images += images
+            return True
+
+    def release(self, images: int) -> None:
+        with self._lock:
+            self._images -= images
 
 
 @dataclass(frozen=True)
@@ -216,6 +246,17 @@ def _strings(values: Any) -> np.ndarray:
 
 def _response(**tensors: np.ndarray) -> Any:
     return pb_utils.InferenceResponse([pb_utils.Tensor(n, array) for n, array in tensors.items()])
+
+
+def _send(sender: Any, response: Any) -> None:
+    sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+
+def _overloaded(limit: int) -> Any:
+    text = f"overloaded: {limit} images are waiting; try again later"
+    return pb_utils.InferenceResponse(
+        error=pb_utils.TritonError(text, pb_utils.TritonError.UNAVAILABLE)
+    )
 
 
 def _attempt(answer: Callable[..., Any], *arguments: Any) -> Any:

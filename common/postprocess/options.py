@@ -12,6 +12,8 @@ from common.postprocess.labels import Labels
 
 ACCEPT_LANGUAGE = "accept-language"
 _KEYS = ("top_k", "threshold", "lang", "group")
+# Keys of Triton's generate extension that it hands on like parameters.
+_OF_THE_PROTOCOL = ("id", "stream")
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,10 @@ def parse_options(
     key or a value out of the server's bounds.
     """
     given = {key: value for key, value in parameters.items() if key in _KEYS}
-    unknown = [k for k in parameters if k not in _KEYS and k.lower() != ACCEPT_LANGUAGE]
+    expected = (*_KEYS, *_OF_THE_PROTOCOL)
+    unknown = [k for k in parameters if k not in expected and k.lower() != ACCEPT_LANGUAGE]
     if unknown:
-        raise RequestError(unknown[0], parameters[unknown[0]], f"no part; known are {list(_KEYS)}")
+        raise RequestError(unknown[0], parameters[unknown[0]], f"the parameters {', '.join(_KEYS)}")
     return RequestOptions(
         top_k=_top_k(given.get("top_k", config.top_k), config),
         threshold=_threshold(given.get("threshold", config.threshold)),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import queue
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -32,6 +33,9 @@ class ImageReport:
     normalise_s: float = 0.0
 
 
+Done = Callable[[np.ndarray, list[ImageReport]], None]
+
+
 class Preprocessor:
     """Turns wire elements into PREPROCESSED_IMAGE; immutable once built, safe to share by threads.
 
@@ -50,11 +54,28 @@ class Preprocessor:
         self._dtype = np.uint8 if self._table is None else np.float32
 
     def __call__(self, elements: Sequence[bytes]) -> tuple[np.ndarray, list[ImageReport]]:
-        """One row and one report per element, in order."""
+        """One row and one report per element, in order; waits for all of them."""
+        finished: queue.SimpleQueue[tuple[np.ndarray, list[ImageReport]]] = queue.SimpleQueue()
+        self.submit(elements, lambda batch, reports: finished.put((batch, reports)))
+        return finished.get()
+
+    def submit(self, elements: Sequence[bytes], done: Done) -> None:
+        """Prepare the elements in the pool; the thread that ends the last one calls ``done``.
+
+        Requests share the threads image by image, so a slow picture holds up its own request only.
+        """
         batch = np.zeros((len(elements), *self._shape), self._dtype)
-        if len(elements) == 1:
-            return batch, [self._one(elements[0], batch[0])]
-        return batch, list(self._pool.map(self._one, elements, batch))
+        reports = [ImageReport()] * len(elements)
+        unfinished = iter(range(len(elements) - 1, -1, -1))
+
+        def prepare_one(position: int) -> None:
+            reports[position] = self._one(elements[position], batch[position])
+            # next() on a range is one step of the interpreter: exactly one thread draws the 0.
+            if next(unfinished) == 0:
+                done(batch, reports)
+
+        for position in range(len(elements)):
+            self._pool.submit(prepare_one, position)
 
     def close(self) -> None:
         """Stop the threads."""
