@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,15 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit 0: all classified; 1: some image failed; 2: usage, or no server."""
     options = parse_arguments(arguments)
     try:
-        with connected(options, on_retry=say) as classifier:
+        with report.reader_may_leave(), connected(options, on_retry=say) as classifier:
             return run(classifier, options)
+        return 1
     except ClientError as error:
         say(str(error))
         return 2
-    except BrokenPipeError:
-        # The reader has gone, as with `| head`: nobody is left to write to, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except KeyboardInterrupt:
         say("interrupted")
         return 130

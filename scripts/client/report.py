@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 from rich.console import Console
@@ -27,6 +28,17 @@ def console(stream: IO[str] | None = None) -> Console:
         reconfigure(errors="replace")
     width = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH_WITHOUT_TERMINAL
     return Console(file=stream, width=width, highlight=False, emoji=False, markup=False)
+
+
+@contextlib.contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Lets whoever reads stdout stop reading, as ``| head`` does, without an error here."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody is left to write to, not even when Python flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def json_line(source: str, outcome: Outcome) -> str:
