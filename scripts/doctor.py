@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps([finding.to_json() for finding in findings], ensure_ascii=False))
     elif options.lint:
         for finding in findings:
-            if finding.status is not Status.OK:
+            if finding.status in (Status.WARNING, Status.PROBLEM):
                 print(f"{finding.status.value}: {finding.detail}; {finding.fix}")
         print(f"configuration: {len(problems)} problems", file=sys.stderr)
     else:
