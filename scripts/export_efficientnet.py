@@ -15,11 +15,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from exporting import artefact
-from exporting.artefact import ExportError
-
 from common import manifest
 from common.manifest import Recipe
+from exporting import artefact
+from exporting.artefact import ExportError
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 NAME = "efficientnet_lite0"
@@ -62,6 +61,7 @@ def export(weights: Path, weights_sha256: str, path: Path) -> dict[str, Any]:
     # Seconds to import, so only when there is something to do.
     import torch
     from efficientnet_lite_pytorch import EfficientNet
+
     from exporting import graph, parity
 
     network = EfficientNet.from_name("efficientnet-lite0").eval()
@@ -113,7 +113,7 @@ def run(output: Path) -> tuple[dict[str, Any], str]:
             made = export(weights, weights_sha256, staging / output.name)
             manifest.write(made, staging / record.name)
             manifest.publish([staging / output.name, staging / record.name], output.parent)
-        return made, "exported"
+        return manifest.read(record), "exported"
 
 
 def say(text: str) -> None:

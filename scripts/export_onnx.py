@@ -11,12 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from common import manifest
 from exporting import artefact
 from exporting import weights as weight_sources
 from exporting.artefact import ExportError
 from exporting.weights import DownloadError, Source, WeightsError
-
-from common import manifest
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 PIPELINE = "resnet50"
@@ -64,6 +63,7 @@ def export(job: Job, staging: Path) -> dict[str, Any]:
     """Build and check the ONNX file in ``staging``; its manifest. WeightsError, ExportError."""
     # Seconds to import, so only when there is something to do.
     import torch
+
     from exporting import graph, parity
 
     source = job.source
@@ -101,8 +101,8 @@ def export(job: Job, staging: Path) -> dict[str, Any]:
     }
 
 
-def publish(job: Job, made: dict[str, Any], staging: Path) -> dict[str, Any]:
-    """Put the model, then its manifest, into the version folder; returns the manifest.
+def publish(job: Job, made: dict[str, Any], staging: Path) -> None:
+    """Put the model, then its manifest, into the version folder.
 
     A version folder holds one set of weights in every format, so an engine stays only if the new
     ONNX file is the very one it was built from.
@@ -115,7 +115,6 @@ def publish(job: Job, made: dict[str, Any], staging: Path) -> dict[str, Any]:
     manifest.write(made, staging / manifest.MANIFEST_NAME)
     names = (manifest.MODEL_NAME, manifest.MANIFEST_NAME)
     manifest.publish([staging / name for name in names], job.output)
-    return made
 
 
 def kept_plan(job: Job, made: dict[str, Any]) -> dict[str, Any] | None:
@@ -149,7 +148,8 @@ def run(job: Job, fallback: Source | None = None) -> tuple[dict[str, Any], str]:
                 return found, "up to date"
         say(f"exporting {job.source.name}, which takes about half a minute")
         with manifest.staging(job.output, PROJECT_ROOT) as staging:
-            return publish(job, export(job, staging), staging), "exported"
+            publish(job, export(job, staging), staging)
+        return manifest.read(job.output), "exported"
 
 
 def say(text: str) -> None:

@@ -63,8 +63,10 @@ def build_resnet50(source: Source) -> tuple[nn.Module, str]:
 
 def _read_state(file: Path) -> dict[str, torch.Tensor]:
     try:
-        # weights_only: a .pth is a pickle, and only this mode does not run code from it.
-        state = torch.load(file, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # weights_only: a .pth is a pickle, and only this mode does not run code from it.
+            state = torch.load(file, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
         raise WeightsError(
             f"{file} is not a PyTorch state dict that can be read without running code: "

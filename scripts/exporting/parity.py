@@ -117,9 +117,13 @@ def measure(pairs: list[tuple[np.ndarray, np.ndarray]], photograph_count: int) -
     reference = np.concatenate([pair[0] for pair in pairs]).astype(np.float64)
     tested = np.concatenate([pair[1] for pair in pairs]).astype(np.float64)
     lengths = np.linalg.norm(reference, axis=1) * np.linalg.norm(tested, axis=1)
+    # Logits that are not finite give figures that are not, and those fail every comparison.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        difference = np.abs(reference - tested).max()
+        cosine = (np.sum(reference * tested, axis=1) / lengths).min()
     return Parity(
-        max_abs_logit_diff=float(np.abs(reference - tested).max()),
-        cosine_min=float((np.sum(reference * tested, axis=1) / lengths).min()),
+        max_abs_logit_diff=float(difference),
+        cosine_min=float(cosine),
         top1_agreement=float(np.mean(reference.argmax(axis=1) == tested.argmax(axis=1))),
         images=len(reference),
         photographs=photograph_count,
