@@ -13,12 +13,17 @@ import pytest
 import requests
 from bright_pipeline import GOOD, NOT_BASE64, PIPELINE, TRUNCATED, WHITE, classify
 from exposition import Scrape
-from gpu_exporter import IMAGES_PER_S, JOULES_PER_S, GpuExporter
+from gpu_exporter import TRITON_GPU_METRICS, GpuExporter
 from prometheus_process import PrometheusProcess
 
 from embedded.server import EmbeddedServer
 from grafana.source import DASHBOARDS, lint, lint_promql
-from grafana.source.metric_names import OPTIONAL_EXPORTERS, PROMETHEUS, TRITON_GPU, recorded_names
+from grafana.source.metric_names import (
+    OPTIONAL_EXPORTERS,
+    PROMETHEUS,
+    TRITON_GPU,
+    recorded_names,
+)
 from grafana.source.panels import Panel
 
 # As Grafana fills them in: everything chosen, scrapes every second.
@@ -42,9 +47,9 @@ def fill(expr: str) -> str:
 
 
 def is_gpu(panel: Panel) -> bool:
-    """True where the panel needs what only a GPU host or an optional exporter serves."""
+    """True where the panel reads what only a GPU host serves."""
     names = {use.name for query in panel.queries for use in lint_promql.uses_of(query.expr)}
-    return bool(names & (TRITON_GPU.keys() | OPTIONAL_EXPORTERS.keys()))
+    return any(name in TRITON_GPU or name.startswith("DCGM_") for name in names)
 
 
 @pytest.fixture(scope="module")
@@ -61,16 +66,18 @@ def busy(server: EmbeddedServer, prometheus: PrometheusProcess) -> PrometheusPro
 
 @pytest.fixture(scope="module")
 def gpu_host(
-    prometheus_binary: str, tmp_path_factory: pytest.TempPathFactory
+    server: EmbeddedServer, prometheus_binary: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[PrometheusProcess]:
+    """Prometheus over the real server's page with the GPU lines that this host cannot have."""
     folder = tmp_path_factory.mktemp("gpu-prometheus")
-    with (
-        GpuExporter() as exporter,
-        PrometheusProcess(folder, {"triton": exporter.address}) as running,
-    ):
-        rate = "rate(nv_energy_consumption[20s]) > 0"
-        running.wait_until(lambda: bool(running.query(rate)), "a rate over two scrapes")
-        yield running
+    with GpuExporter(server.metrics_url) as triton, GpuExporter() as dcgm:
+        targets = {"triton": triton.address, "dcgm-exporter": dcgm.address}
+        with PrometheusProcess(folder, targets) as running:
+            running.settle()
+            for _ in range(3):
+                classify(server.http_url, [GOOD])
+                running.settle()
+            yield running
 
 
 @pytest.mark.parametrize(
@@ -144,14 +151,13 @@ def test_a_gpu_panel_shows_numbers_on_a_gpu_host(panel: Panel, gpu_host: Prometh
 
 
 def test_gpu_numbers_are_right(gpu_host: PrometheusProcess) -> None:
-    expressions = {panel.title: fill(panel.queries[0].expr) for panel in GPU_PANELS}
-    assert gpu_host.value(expressions["GPU utilisation"]) == 0.5
-    assert gpu_host.value(expressions["Fullest GPU memory"]) == 0.25
-    assert gpu_host.value(expressions["GPUs"]) == 1
-    joules = gpu_host.value(expressions["Energy per 1000 images"])
-    assert joules == pytest.approx(1000 * JOULES_PER_S / IMAGES_PER_S, rel=0.01)
-    assert gpu_host.value(expressions["Disk used"]) == 0.75
-    assert gpu_host.value(expressions["Load per core"]) == 1.5
+    value = {name: number for name, (_, number) in TRITON_GPU_METRICS.items()}
+    shown = {panel.title: gpu_host.value(fill(panel.queries[0].expr)) for panel in GPU_PANELS}
+    assert shown["GPU utilisation"] == value["nv_gpu_utilization"]
+    used = value["nv_gpu_memory_used_bytes"] / value["nv_gpu_memory_total_bytes"]
+    assert shown["Fullest GPU memory"] == pytest.approx(used)
+    assert shown["GPU power"] == value["nv_gpu_power_usage"]
+    assert shown["GPUs"] == 1
 
 
 def test_the_verdict_is_down_when_no_server_answers(prometheus_binary: str, tmp_path: Path) -> None:
