@@ -49,7 +49,7 @@ def write_models(repository: Path) -> None:
     )
     write_model(
         repository,
-        "row_sum",
+        "row_mean",
         "g (float[N, L] x) => (float[N, 1] y) { y = ReduceMean <axes = [1]> (x) }",
         "max_batch_size: 8\n"
         + WAIT_FOR_COMPANY
@@ -178,14 +178,14 @@ def coalesced(
 
 def test_coalesced_requests_are_answered_separately(tiny_server: EmbeddedServer) -> None:
     arrays = [np.full((1 + i % 2, 4), i, dtype=np.float32) for i in range(5)]
-    for array, answer in zip(arrays, coalesced(tiny_server, "row_sum", arrays)):
+    for array, answer in zip(arrays, coalesced(tiny_server, "row_mean", arrays)):
         assert np.array_equal(outputs(answer)["y"], array[:, :1])
 
 
 def test_requests_of_different_shapes_do_not_mix(tiny_server: EmbeddedServer) -> None:
     arrays = [np.full((1, 2 + i % 2), i, dtype=np.float32) for i in range(6)]
     with ThreadPoolExecutor(len(arrays)) as pool:
-        answers = list(pool.map(lambda array: post(tiny_server, "row_sum", x=array), arrays))
+        answers = list(pool.map(lambda array: post(tiny_server, "row_mean", x=array), arrays))
     for array, answer in zip(arrays, answers):
         assert np.array_equal(outputs(answer)["y"], array[:, :1])
 
@@ -360,9 +360,10 @@ def test_an_onnx_file_newer_than_the_runtime_is_named_as_such(
 def test_missing_external_data_is_named(tiny_server: EmbeddedServer) -> None:
     graph = "g (float[N, 3] x) => (float[N, 3] y) <float[3] w = {1, 2, 3}> { y = Mul(x, w) }"
     file = write_model(tiny_server.model_repository, "no_weights", graph, IDENTITY_CONFIG)
-    onnx.save(
-        onnx.load(file), file, save_as_external_data=True, location="weights.bin", size_threshold=0
-    )
+    model = onnx.load(file)
+    weights = onnx.numpy_helper.from_array(np.ones(3, dtype=np.float32), "w")
+    model.graph.initializer[0].CopyFrom(weights)
+    onnx.save(model, file, save_as_external_data=True, location="weights.bin", size_threshold=0)
     (file.parent / "weights.bin").unlink()
     expected = "model.onnx: external data: ONNX says weights.bin, the version folder holds no such"
     assert expected in load_error(tiny_server, "no_weights")

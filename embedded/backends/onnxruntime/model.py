@@ -203,7 +203,8 @@ _LOAD_FAILURES = (
         "opset_import: ONNX says {0} for {1}, onnxruntime {version} reads up to {2}",
     ),
     (
-        r"External data path.*?([^/\\\s\"']+?)['\"]?(?: does not exist|,|$)",
+        # onnxruntime 1.32 names the path in quotes, 1.19 to 1.23 in brackets.
+        r"(?:does not exist: |No such file or directory )[\[\"](?:.*/)?([^/\]\"]+)[\]\"]",
         "external data: ONNX says {0}, the version folder holds no such file",
     ),
 )
