@@ -81,8 +81,15 @@ class PrometheusProcess:
 
     def firing(self) -> set[str]:
         """Names of the alerts that fire now."""
+        return {name for name, state in self._alerts() if state == "firing"}
+
+    def pending_or_firing(self) -> set[str]:
+        """Names of the alerts whose condition holds now."""
+        return {name for name, _ in self._alerts()}
+
+    def _alerts(self) -> list[tuple[str, str]]:
         alerts = requests.get(f"{self.url}/api/v1/alerts", timeout=20).json()["data"]["alerts"]
-        return {a["labels"]["alertname"] for a in alerts if a["state"] == "firing"}
+        return [(alert["labels"]["alertname"], alert["state"]) for alert in alerts]
 
     def rule_groups(self) -> list[dict[str, Any]]:
         groups: list[dict[str, Any]] = requests.get(f"{self.url}/api/v1/rules", timeout=20).json()[
