@@ -8,13 +8,19 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+try:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from client import report
-from client.arguments import add_connection_options, connected, positive_number
-from client.classifier import Classifier, Outcome, failed
-from client.errors import UNREADABLE, ClientError, SourceError
-from client.sources import STDIN, Source, expand
+    from client import report
+    from client.arguments import add_connection_options, connected, positive_number
+    from client.classifier import Classifier, Outcome, failed
+    from client.errors import UNREADABLE, ClientError, SourceError
+    from client.sources import STDIN, Source, expand
+except ModuleNotFoundError as missing:
+    print(
+        f"classify: {missing}: use .venv/bin/python, or pip install -e '.[client]'", file=sys.stderr
+    )
+    sys.exit(2)
 
 # Enough to keep a CPU or a GPU busy, few enough for progress that moves.
 DEFAULT_BATCH_SIZE = 8

@@ -15,12 +15,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from client import ClientError, Outcome, connect, report
-from demonstration import answers, curl, photographs, pipelines
-from demonstration.answers import Answer
-from demonstration.pipelines import ServedPipeline
-from demonstration.steps import DemoError, Steps, say
-from embedded import EmbeddedError, EmbeddedServer, PreflightError
+try:
+    from client import ClientError, Outcome, connect, report
+    from demonstration import answers, curl, photographs, pipelines
+    from demonstration.answers import Answer
+    from demonstration.pipelines import ServedPipeline
+    from demonstration.steps import DemoError, Steps, say
+    from embedded import EmbeddedError, EmbeddedServer, PreflightError
+except ModuleNotFoundError as missing:
+    print(f"demo: {missing}: use `make demo`, or pip install -e '.[demo]'", file=sys.stderr)
+    sys.exit(2)
 
 SERVING_STEP_COUNT = 4
 EXAMPLE = """example:

@@ -33,6 +33,8 @@ def fetch(url: str, max_bytes: int, on_progress: OnProgress = lambda *_: None) -
         cause = "the web server's certificate is not trusted"
     except requests.exceptions.Timeout:
         cause = f"no answer within {TIMEOUT_S[0]:g} s to connect, {TIMEOUT_S[1]:g} s to send"
+    except requests.exceptions.ChunkedEncodingError:
+        cause = "the transfer ended early"
     except requests.exceptions.ConnectionError as error:
         cause = _cause(error)
     except (requests.exceptions.RequestException, ValueError) as error:

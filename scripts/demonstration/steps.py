@@ -23,7 +23,7 @@ class DemoError(Exception):
 
 
 class Steps:
-    """Numbers the steps: ``[2/7] name ...`` when one begins, ``[2/7] name: outcome, 1.2 s`` after."""
+    """Numbers the steps: ``[2/7] name ...`` at first, ``[2/7] name: outcome, 1.2 s`` after."""
 
     def __init__(self, total: int) -> None:
         self._total = total
