@@ -142,10 +142,11 @@ def _probe(path: Path, input_name: str, output: str, takes_pixels: bool, side: i
     except ScaffoldError:
         raise
     except Exception as error:
-        # onnxruntime raises a dozen unrelated classes
-        detail = " ".join(str(error).split())[:200]
+        # onnxruntime raises a dozen unrelated classes, whose texts begin with C++ source places
+        # and end with the reason.
+        detail = " ".join(str(error).split())[-160:]
         raise ScaffoldError(
-            f"ONNX Runtime {onnxruntime.__version__} cannot run {path.name}: {detail}"
+            f"ONNX Runtime {onnxruntime.__version__} cannot run {path.name}: …{detail}"
         ) from error
     return count
 
