@@ -10,16 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
-# embedded/ is not installed; its flags and preflight are read from the checkout.
-sys.path.insert(0, str(PROJECT_ROOT))
 
 try:
-    from rich.console import Console
-    from rich.table import Table
-
     from doctor_checks.checks import CONFIGURATION, HOST
     from doctor_checks.finding import Finding, Status
     from doctor_checks.project import Project
+    from doctor_checks.report import show
 except ModuleNotFoundError as missing:
     print(
         f"doctor: the package {missing.name} is not installed here; run `make doctor`, which "
@@ -33,40 +29,12 @@ EXAMPLE = """examples:
   python scripts/doctor.py --lint     # the configuration only; needs neither Docker nor GPU
   python scripts/doctor.py --json
 """
-_PIPE_COLUMNS = 160
-_STYLES = {
-    Status.OK: "green",
-    Status.WARNING: "yellow",
-    Status.PROBLEM: "bold red",
-    Status.NOT_APPLICABLE: "dim",
-}
 
 
 def examine(project: Project, lint: bool) -> list[Finding]:
     """Findings of the configuration checks and, unless ``lint``, of the host checks."""
     checks = CONFIGURATION if lint else (*HOST, *CONFIGURATION)
     return [finding for check in checks for finding in check.run(project)]
-
-
-def show(findings: list[Finding]) -> None:
-    """The report for people."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("check", "status", "what was seen", "what to do"):
-        table.add_column(heading, overflow="fold")
-    for finding in findings:
-        table.add_row(
-            finding.check,
-            f"[{_STYLES[finding.status]}]{finding.status.value}[/]",
-            escape(finding.detail),
-            escape(finding.fix),
-        )
-    # Into a pipe rich would fold at 80 columns.
-    Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS).print(table)
-
-
-def escape(text: str) -> str:
-    """Text with rich's brackets taken literally."""
-    return text.replace("[", r"\[")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

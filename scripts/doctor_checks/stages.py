@@ -78,6 +78,16 @@ def check_meaning(project: Project) -> list[Finding]:
     return findings
 
 
+def preprocess_config(config: Any) -> PreprocessConfig:
+    """The preprocess stage's settings in a parsed configuration; raises ConfigurationError.
+
+    StopIteration where the model has no output PREPROCESSED_IMAGE.
+    """
+    image = next(tensor for tensor in config.output if tensor.name == "PREPROCESSED_IMAGE")
+    output = {"data_type": type_name(image.data_type), "dims": list(image.dims)}
+    return parse_preprocess(_parameters(config), output)
+
+
 def configured_recipe(config: PreprocessConfig) -> manifest.Recipe:
     """The recipe that a preprocess configuration stands for."""
     return manifest.Recipe(
@@ -123,9 +133,7 @@ def _parameters(config: Any) -> dict[str, str]:
 
 
 def _preprocess(config: Any, _version: Path) -> PreprocessConfig:
-    image = next(tensor for tensor in config.output if tensor.name == "PREPROCESSED_IMAGE")
-    output = {"data_type": type_name(image.data_type), "dims": list(image.dims)}
-    return parse_preprocess(_parameters(config), output)
+    return preprocess_config(config)
 
 
 def _postprocess(config: Any, version: Path) -> object:
