@@ -33,6 +33,12 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def report(what: str, began_s: float) -> None:
+    """Say how long a step took, past pytest's capture."""
+    took_s = time.monotonic() - began_s
+    print(f"compose tests: {what}: {took_s:.0f} s", file=sys.__stderr__, flush=True)
+
+
 def copy_checkout(target: Path) -> None:
     """Copy what git tracks or would track, owned by the containers' uid."""
     shutil.rmtree(target, ignore_errors=True)
@@ -78,9 +84,6 @@ class Stack:
             "BUNDLE_UID": str(CONTAINER_UID),
             "BUNDLE_GID": str(CONTAINER_UID),
             "WEIGHTS": "random:0",
-            # The light path: the interpreter that ci.yml mounts has PyTorch.
-            "EXPORT_EXTRAS": "",
-            "TORCH_INDEX_URL": "",
             "TEST_PYTHON_HOME": sys.base_prefix,
             "TEST_SITE_PACKAGES": sysconfig.get_paths()["purelib"],
         }

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from compose_stack import HERE, PROJECT_ROOT, Stack, copy_checkout
+from compose_stack import HERE, PROJECT_ROOT, Stack, copy_checkout, report
 
 ENGINE_DIR = Path(os.environ.get("ENGINE_DIR", "/tmp/rtb-engine"))
 CANNOT_RUN_HERE = 3
@@ -32,15 +32,6 @@ def run_script(
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     report(f"{script.name} {' '.join(arguments)}", began_s)
     return done
-
-
-def report(what: str, began_s: float) -> None:
-    """Say how long a step took, past pytest's capture."""
-    print(
-        f"compose tests: {what}: {time.monotonic() - began_s:.0f} s",
-        file=sys.__stderr__,
-        flush=True,
-    )
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +70,7 @@ def stack(engine: dict[str, str], project: Path) -> Iterator[Stack]:
     run_script(HERE / "standins" / "build.sh", **{**engine, **images})
     try:
         began_s = time.monotonic()
-        made.compose("build", "--quiet", timeout_s=300)
+        made.build()
         report("docker compose build", began_s)
         began_s = time.monotonic()
         done = made.up(check=False)

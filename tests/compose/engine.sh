@@ -26,10 +26,11 @@ fetch() {
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
     iptables runc mmdebstrap > /dev/null
-  local apt=$ENGINE_DIR/apt debs=$ENGINE_DIR/debs mirror
+  local apt=$ENGINE_DIR/apt debs=$ENGINE_DIR/debs codename mirror
   mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$debs" "$ENGINE_DIR/config/cli-plugins"
+  codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
   # shellcheck disable=SC2016  # the dollar belongs to apt's format
-  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $(. /etc/os-release && echo "$VERSION_CODENAME")" | head -1)
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $codename" | head -1)
   echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" > "$apt/sources.list"
   local options=(-o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=/nonexistent
     -o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt/cache" -o Acquire::Languages=none -o APT::Sandbox::User=root)

@@ -123,14 +123,10 @@ def test_each_secret_is_mounted_only_where_it_is_used(stack: Stack) -> None:
 
 def test_the_export_job_does_not_see_the_secrets_of_its_checkout(stack: Stack) -> None:
     done = stack.compose(
-        "run", "--rm", "--no-deps", "-T", "export", "ls", "-A", "/opt/bundle/secrets"
-    )
-    assert done.stdout.replace(banner(done.stdout), "").strip() == ""
-
-
-def banner(text: str) -> str:
-    """The first line that the image's entrypoint prints."""
-    return text.partition("\n")[0] if text.startswith("===") else ""
+        "run", "--rm", "--no-deps", "-T", "--user", "0:0", "--entrypoint", "", "export",
+        "ls", "-A", "/opt/bundle/secrets",
+    )  # fmt: skip
+    assert done.stdout.strip() == ""
 
 
 def test_no_secret_stands_in_the_container_configuration_or_the_logs(stack: Stack) -> None:
