@@ -14,6 +14,7 @@ from embedded.errors import CanaryFailed
 
 # Larger than one JPEG block, so that resize and crop have something to do.
 _CANARY_SIZE_PX = (64, 48)
+_READY_TIMEOUT_S = 1.0
 
 
 def canary_jpeg() -> bytes:
@@ -21,6 +22,15 @@ def canary_jpeg() -> bytes:
     buffer = io.BytesIO()
     Image.new("RGB", _CANARY_SIZE_PX, (200, 120, 40)).save(buffer, "JPEG")
     return buffer.getvalue()
+
+
+def is_ready(http_url: str) -> bool:
+    """Say whether the server and all its models report that they are ready."""
+    with _session() as session:
+        try:
+            return session.get(f"{http_url}/v2/health/ready", timeout=_READY_TIMEOUT_S).ok
+        except requests.RequestException:
+            return False
 
 
 def check_canary(http_url: str, ensemble: str, timeout_s: float) -> None:
@@ -32,9 +42,9 @@ def check_canary(http_url: str, ensemble: str, timeout_s: float) -> None:
         "data": [base64.b64encode(canary_jpeg()).decode("ascii")],
     }
     try:
-        answer = requests.post(
-            f"{http_url}/v2/models/{ensemble}/infer", json={"inputs": [tensor]}, timeout=timeout_s
-        )
+        with _session() as session:
+            url = f"{http_url}/v2/models/{ensemble}/infer"
+            answer = session.post(url, json={"inputs": [tensor]}, timeout=timeout_s)
     except requests.RequestException as error:
         reason = "no answer in time" if isinstance(error, requests.Timeout) else str(error)
         raise CanaryFailed(f"{ensemble} does not answer a good image: {reason}") from None
@@ -47,6 +57,13 @@ def check_canary(http_url: str, ensemble: str, timeout_s: float) -> None:
         raise CanaryFailed(f"{ensemble} answers no strict JSON: {_shorten(answer.text)}") from None
     if not isinstance(result, dict) or "error" in result:
         raise CanaryFailed(f"{ensemble} refuses a good image: {_shorten(text)}")
+
+
+def _session() -> requests.Session:
+    session = requests.Session()
+    # A proxy of the environment has no business with the loopback address.
+    session.trust_env = False
+    return session
 
 
 def _refuse_constant(name: str) -> NoReturn:

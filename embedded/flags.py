@@ -9,7 +9,9 @@ from pathlib import Path
 
 import yaml
 
+from embedded.admin_key import ADMIN_KEY_HEADER
 from embedded.errors import PreflightError
+from embedded.preflight import HOST
 
 # ${NAME}, ${NAME:-default}, ${NAME-default} and $$, as Compose substitutes them.
 _VARIABLE = re.compile(
@@ -31,6 +33,32 @@ def compose_flags(compose_file: Path, environ: Mapping[str, str]) -> list[str]:
         raise PreflightError(f"{compose_file} has no services.triton.command list") from None
     words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
     return [_substitute(word, environ) for word in words[1:]]
+
+
+def own_flags(
+    *,
+    model_repository: Path,
+    config_name: str,
+    backend_folder: Path,
+    cache_folder: Path,
+    ports: Mapping[str, int],
+    admin_key: str,
+    shm_prefix: str,
+) -> list[str]:
+    """Return the flags that differ from run to run; `ports` by name: http, grpc, metrics."""
+    key = f"model-repository:{ADMIN_KEY_HEADER}={admin_key}"
+    return [
+        f"--model-repository={model_repository}",
+        f"--model-config-name={config_name}",
+        f"--backend-directory={backend_folder}",
+        f"--cache-directory={cache_folder}",
+        *(f"--{name}-port={port}" for name, port in ports.items()),
+        *(f"--{name}-address={HOST}" for name in ports),
+        "--allow-gpu-metrics=false",
+        f"--http-restricted-api={key}",
+        f"--grpc-restricted-protocol={key}",
+        f"--backend-config=python,shm-region-prefix-name={shm_prefix}",
+    ]
 
 
 def override_flags(flags: Sequence[str], own: Sequence[str]) -> list[str]:

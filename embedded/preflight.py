@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from embedded.errors import PreflightError
 from embedded.layout import (
@@ -19,6 +20,7 @@ from embedded.layout import (
 from embedded.repository import RepositoryModel
 
 HOST = "127.0.0.1"
+MAXIMUM_PORT = 65535
 # The wheel is built on Ubuntu 22.04.
 MINIMUM_GLIBC = (2, 35)
 # numpy 1.26, the last that the Python backend takes, has wheels for these.
@@ -82,14 +84,15 @@ def check_ports(ports: Mapping[str, int]) -> None:
         twin = next((other for other in ports if other != name and ports[other] == port), None)
         if twin:
             raise PreflightError(f"{name} and {twin} both want port {port}: give each its own")
+        if not 0 < port <= MAXIMUM_PORT:
+            raise PreflightError(f"{name} port {port}: allowed is 0 (a free one) to {MAXIMUM_PORT}")
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((HOST, port))
-            except (OSError, OverflowError) as error:
-                reason = getattr(error, "strerror", None) or str(error)
+            except OSError as error:
                 raise PreflightError(
-                    f"{name} port {port} on {HOST} cannot be used ({reason}): "
+                    f"{name} port {port} on {HOST} cannot be used ({error.strerror}): "
                     f"stop what holds it, or set {name.upper()}_PORT"
                 ) from None
 
@@ -112,3 +115,11 @@ def check_model_files(models: Iterable[RepositoryModel]) -> None:
         missing = model.missing_model_file()
         if missing:
             raise PreflightError(f"{missing} is missing: run `make export-onnx`")
+
+
+def check_log(log: Path) -> None:
+    """Raise PreflightError when the server's log cannot be written."""
+    try:
+        log.open("ab").close()
+    except OSError as error:
+        raise PreflightError(f"cannot write the log {log}: {error.strerror}") from None

@@ -11,19 +11,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-import requests
-
-from embedded.canary import check_canary
+from embedded.admin_key import ADMIN_KEY_HEADER, project_admin_key
+from embedded.canary import check_canary, is_ready
 from embedded.errors import CanaryFailed, EmbeddedError, ServerDied
-from embedded.flags import compose_flags, override_flags
+from embedded.flags import compose_flags, override_flags, own_flags
 from embedded.layout import assemble_backends, server_environment, wheel_folder
-from embedded.preflight import HOST, check_machine, check_model_files, check_ports, free_ports
+from embedded.preflight import (
+    HOST,
+    check_log,
+    check_machine,
+    check_model_files,
+    check_ports,
+    free_ports,
+)
 from embedded.process import ServerProcess, remove_shared_memory
 from embedded.repository import read_repository
 from embedded.server_log import LogFollower, last_errors
 
 PROJECT = Path(__file__).resolve().parents[1]
-ADMIN_KEY_HEADER = "triton-admin-key"
 _POLL_INTERVAL_S = 0.1
 _SLOW_START_NOTICE_S = 10.0
 # Above the --exit-timeout-secs of the compose file, after which the server gives up waiting.
@@ -59,7 +64,7 @@ class EmbeddedServer:
         self.config_name = config_name
         self.ports = {"http": http_port, "grpc": grpc_port, "metrics": metrics_port}
         self.compose_file = Path(compose_file)
-        self.admin_key = admin_key or _project_admin_key()
+        self.admin_key = admin_key or project_admin_key(PROJECT)
         self.log_path: Path | None = None
         self._log_wish = Path(log_path).resolve() if log_path else None
         self.start_timeout_s = start_timeout_s
@@ -100,19 +105,15 @@ class EmbeddedServer:
 
     def flags(self, backend_folder: Path) -> list[str]:
         """Return tritonserver's flags: the compose file's, with this run's own in place."""
-        key = f"model-repository:{ADMIN_KEY_HEADER}={self.admin_key}"
-        own = [
-            f"--model-repository={self.model_repository}",
-            f"--model-config-name={self.config_name}",
-            f"--backend-directory={backend_folder}",
-            f"--cache-directory={wheel_folder() / 'caches'}",
-            *(f"--{name}-port={port}" for name, port in self.ports.items()),
-            *(f"--{name}-address={HOST}" for name in self.ports),
-            "--allow-gpu-metrics=false",
-            f"--http-restricted-api={key}",
-            f"--grpc-restricted-protocol={key}",
-            f"--backend-config=python,shm-region-prefix-name={self.shm_prefix}",
-        ]
+        own = own_flags(
+            model_repository=self.model_repository,
+            config_name=self.config_name,
+            backend_folder=backend_folder,
+            cache_folder=wheel_folder() / "caches",
+            ports=self.ports,
+            admin_key=self.admin_key,
+            shm_prefix=self.shm_prefix,
+        )
         return override_flags(compose_flags(self.compose_file, os.environ), own)
 
     def __enter__(self) -> EmbeddedServer:
@@ -148,6 +149,7 @@ class EmbeddedServer:
         backends = folder / "backends"
         assemble_backends(backends)
         log = self.log_path = self._log_wish or folder / "server.log"
+        check_log(log)
         self._cleanup.callback(remove_shared_memory, self.shm_prefix)
         command = [str(wheel_folder() / "bin" / "tritonserver"), *self.flags(backends)]
         # The working directory is not the project's: what a stub imports must be installed.
@@ -166,7 +168,7 @@ class EmbeddedServer:
         started = time.monotonic()
         deadline = started + self.start_timeout_s
         notice_at = started + _SLOW_START_NOTICE_S
-        while not self._is_ready():
+        while not is_ready(self.http_url):
             self._raise_if_dead()
             now = time.monotonic()
             if now > deadline:
@@ -191,13 +193,6 @@ class EmbeddedServer:
             raise CanaryFailed(f"{error}{self._log_extract()}") from None
         _report(f"{ensemble} answers, {(time.monotonic() - started) * 1e3:.0f} ms")
 
-    def _is_ready(self) -> bool:
-        try:
-            answer = requests.get(f"{self.http_url}/v2/health/ready", timeout=1.0)
-        except requests.RequestException:
-            return False
-        return answer.status_code == 200
-
     def _raise_if_dead(self) -> None:
         code = self._running().exit_code()
         if code is not None:
@@ -211,14 +206,6 @@ class EmbeddedServer:
         if self._process is None:
             raise EmbeddedError("the server is not running")
         return self._process
-
-
-def _project_admin_key() -> str:
-    try:
-        key = (PROJECT / "secrets" / "triton_admin_key").read_text(encoding="utf-8").strip()
-    except OSError:
-        key = ""
-    return key or secrets.token_urlsafe(24)
 
 
 def _report(message: str) -> None:

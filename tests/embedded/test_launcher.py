@@ -19,6 +19,7 @@ from tiny_models import IDENTITY, IDENTITY_CONFIG, tensor, write_model
 
 from embedded import CanaryFailed, EmbeddedServer, PreflightError, ServerDied, preflight
 from embedded import server as server_module
+from embedded.admin_key import project_admin_key
 from embedded.flags import compose_flags, override_flags
 from embedded.process import SHARED_MEMORY
 from embedded.server_log import meaningful_lines
@@ -132,6 +133,39 @@ def test_two_services_on_one_port_are_refused(repository: Path) -> None:
         EmbeddedServer(repository, http_port=8123, grpc_port=8123),
     ):
         pass
+
+
+def test_a_port_beyond_the_range_is_refused(repository: Path) -> None:
+    with (
+        pytest.raises(PreflightError, match="http port 70000: allowed is 0"),
+        EmbeddedServer(repository, http_port=70000),
+    ):
+        pass
+
+
+def test_a_log_that_cannot_be_written_is_refused(repository: Path, tmp_path: Path) -> None:
+    with (
+        pytest.raises(PreflightError, match=r"cannot write the log .*: No such file"),
+        EmbeddedServer(repository, log_path=tmp_path / "none" / "server.log"),
+    ):
+        pass
+
+
+def test_a_configuration_for_a_gpu_is_refused_on_the_cpu(tmp_path: Path) -> None:
+    config = IDENTITY_CONFIG + "instance_group [ { kind: KIND_GPU count: 1 } ]"
+    write_model(tmp_path / "models", "gpu_model", IDENTITY, config)
+    with (
+        pytest.raises(ServerDied, match=r"gpu_model.* (GPU|gpu)"),
+        EmbeddedServer(tmp_path / "models"),
+    ):
+        pass
+
+
+def test_the_admin_key_is_the_projects_secret_or_random(tmp_path: Path) -> None:
+    assert project_admin_key(tmp_path) != project_admin_key(tmp_path)
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "triton_admin_key").write_text("the-key\n")
+    assert project_admin_key(tmp_path) == "the-key"
 
 
 def test_a_missing_onnx_file_is_refused_with_the_command_that_makes_it(repository: Path) -> None:

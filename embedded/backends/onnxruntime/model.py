@@ -45,7 +45,7 @@ class TritonPythonModel:
         self._name = config["name"]
         self._is_batched = config["max_batch_size"] > 0
         try:
-            check_device(args, config)
+            check_accelerators(config)
             options = session_options(config)
             self._session = open_session(model_file(args, config), options)
             check_tensors(config, self._session)
@@ -121,13 +121,8 @@ class ConfigurationError(Exception):
     """Why a model is not loaded: one line with key, what the config and what the file say."""
 
 
-def check_device(args, config):
-    """Refuse what this backend cannot honour: GPUs and other execution providers."""
-    if args.get("model_instance_kind") == "GPU":
-        raise ConfigurationError(
-            "instance_group: config says KIND_GPU, this backend runs on the CPU only "
-            "(start the server with --model-config-name=cpu)"
-        )
+def check_accelerators(config):
+    """Refuse an execution provider that this backend does not have."""
     accelerators = config.get("optimization", {}).get("execution_accelerators", {})
     names = [each["name"] for each in accelerators.get("cpu_execution_accelerator", [])]
     if names:
