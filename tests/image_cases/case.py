@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,8 @@ class Case:
 
     kind: str
     name: str
-    element: bytes
-    shows: Image.Image | None = None
+    element: bytes = field(repr=False)
+    shows: Image.Image | None = field(default=None, repr=False)
     codes: tuple[str, ...] = ()
     max_levels: float = 2
     mean_levels: float = 0.2
