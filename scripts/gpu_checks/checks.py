@@ -15,6 +15,7 @@ from doctor_checks.stages import preprocess_config
 from engine import EngineError, EnvironmentProblem, parity
 from gpu_checks.server import SERVE, Stack, get, metric_lines, served_logits
 
+REBUILD_ANYWAY = "docker compose run --rm export python3 scripts/build_engine.py --force"
 GPU_METRICS = (
     "nv_gpu_utilization",
     "nv_gpu_memory_total_bytes",
@@ -81,7 +82,7 @@ def check_parity(stack: Stack) -> list[Finding]:
     try:
         agreement = parity.require_agreement("the engine", reference, served_logits(stack, batch))
     except EngineError as error:
-        return [problem("parity", str(error), "make export-trt ARGS=--force")]
+        return [problem("parity", str(error), REBUILD_ANYWAY)]
     return [
         passed(
             "parity",
