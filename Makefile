@@ -8,6 +8,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export
 
 WEIGHTS ?= IMAGENET1K_V2
+GIT_REVISION ?= $(shell git rev-parse --short HEAD 2>/dev/null)
 
 .PHONY: help
 help:  ## this list

@@ -67,9 +67,12 @@ def assemble_backends(target: Path) -> None:
             shutil.copytree(backend, target / backend.name, ignore=ignore)
 
 
-def server_environment() -> dict[str, str]:
-    """Return the environment in which server and stubs find this Python and their libraries."""
-    environment = dict(os.environ)
+def server_environment(config_name: str) -> dict[str, str]:
+    """Return the environment in which server and stubs find this Python and their libraries.
+
+    MODEL_CONFIG tells the models what runs, for pipeline_build_info.
+    """
+    environment = {**os.environ, "MODEL_CONFIG": config_name}
     # A copied stub lost the relative path to its libraries; libpython must be this Python's.
     libraries = [libpython_folder(), wheel_folder().parents[1] / "nvidia_pytriton.libs"]
     environment["LD_LIBRARY_PATH"] = _path_list(libraries, environment.get("LD_LIBRARY_PATH"))

@@ -153,7 +153,7 @@ class EmbeddedServer:
         self._cleanup.callback(remove_shared_memory, self.shm_prefix)
         command = [str(wheel_folder() / "bin" / "tritonserver"), *self.flags(backends)]
         # The working directory is not the project's: what a stub imports must be installed.
-        process = ServerProcess(command, server_environment(), folder, log)
+        process = ServerProcess(command, server_environment(self.config_name), folder, log)
         if self._echo_log:
             self._cleanup.callback(LogFollower(log, sys.stderr).close)
         self._cleanup.callback(process.stop, _STOP_PATIENCE_S)
