@@ -20,7 +20,8 @@ import {
 const HELP = `usage: node draw.mjs [options] DASHBOARD.json=PICTURE.png ...
 
   --prometheus URL   the server to ask (default http://127.0.0.1:9090)
-  --minutes N        time range that ends now (default 30)
+  --minutes N        length of the time range (default 30)
+  --end SECONDS      its end as Unix time (default: now)
   --scrape SECONDS   its scrape interval (default 15)
   --width PIXELS     of the picture (default 1500)
   --height PIXELS    cut the picture off here (default: whole dashboard)
@@ -100,6 +101,7 @@ async function main() {
     allowPositionals: true,
     options: {
       chromium: { type: 'string', default: 'chromium' },
+      end: { type: 'string' },
       height: { type: 'string' },
       help: { type: 'boolean', short: 'h' },
       minutes: { type: 'string', default: '30' },
@@ -114,7 +116,7 @@ async function main() {
     return options.help ? 0 : 2;
   }
   const scrapeInterval = Number(options.scrape);
-  const to = Math.floor(Date.now() / 1000);
+  const to = Number(options.end ?? Math.floor(Date.now() / 1000));
   const from = to - Number(options.minutes) * 60;
   const step = Math.max(Math.ceil((to - from) / POINTS), scrapeInterval);
   const range = { from, to, step, scrapeInterval };

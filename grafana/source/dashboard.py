@@ -32,6 +32,7 @@ class Variable:
     query: str
     description: str
     multiple: bool = False
+    descending: bool = False
 
     def to_json(self) -> Json:
         """A query variable that is refreshed with the time range, as series come and go."""
@@ -52,7 +53,7 @@ class Variable:
             "refresh": 2,
             "regex": "",
             "skipUrlSync": False,
-            "sort": 1,
+            "sort": 2 if self.descending else 1,
             "type": "query",
         }
 

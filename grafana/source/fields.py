@@ -78,6 +78,7 @@ def fixed_colour(colour: str) -> Json:
 
 
 def override(name: str, **properties: Any) -> Json:
-    """Properties of the field called `name`; `__` in a key stands for the dot."""
+    """Properties of the field called `name`, or /matching a pattern/; `__` in a key is a dot."""
     listed = [{"id": key.replace("__", "."), "value": each} for key, each in properties.items()]
-    return {"matcher": {"id": "byName", "options": name}, "properties": listed}
+    matcher = "byRegexp" if name.startswith("/") else "byName"
+    return {"matcher": {"id": matcher, "options": name}, "properties": listed}

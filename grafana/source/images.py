@@ -6,7 +6,7 @@ from grafana.source.fields import IMAGES_PER_S, Query, Thresholds, high_is_bad
 from grafana.source.panel_types import Heatmap, TimeSeries
 from grafana.source.panels import Panel
 from grafana.source.promql import PIPELINE, buckets, mean, quantiles, rate_by, ratio_of_rates
-from grafana.source.shared import OUTCOME_COLOURS, QUANTILE_COLOURS, STAGE_COLOURS
+from grafana.source.shared import CODE_COLOURS, OUTCOME_COLOURS, QUANTILE_COLOURS, STAGE_COLOURS
 
 
 def image_panels() -> tuple[Panel, ...]:
@@ -37,7 +37,7 @@ def image_panels() -> tuple[Panel, ...]:
                     "{{stage}} {{code}}",
                 ),
             ),
-            shades_of="orange",
+            colours={f"/.* {code}/": colour for code, colour in CODE_COLOURS.items()},
             minimum=0,
             no_value="No errors",
             bars=True,
@@ -106,6 +106,7 @@ def image_panels() -> tuple[Panel, ...]:
                 ),
             ),
             thresholds=high_is_bad(0.2, 0.5),
+            axis_reaches=0.1,
             minimum=0,
             width=8,
             always_has_data=True,
@@ -136,6 +137,7 @@ def image_panels() -> tuple[Panel, ...]:
             ),
             thresholds=Thresholds("green", ((1e-9, "red"),)),
             colours=STAGE_COLOURS,
+            axis_reaches=1,
             minimum=0,
             width=8,
             always_has_data=True,

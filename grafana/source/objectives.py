@@ -79,6 +79,7 @@ def headline() -> tuple[Panel, ...]:
             thresholds=low_is_bad(AVAILABILITY, round(1 - (1 - AVAILABILITY) / 5, 6)),
             decimals=2,
             filled=True,
+            spark=False,
             width=4,
             always_has_data=True,
         ),
@@ -107,6 +108,7 @@ def headline() -> tuple[Panel, ...]:
             queries=(Query(quantile(0.95, END_TO_END, PIPELINE)),),
             thresholds=high_is_bad(LATENCY_S / 2, LATENCY_S),
             filled=True,
+            spark=False,
             width=4,
             always_has_data=True,
         ),
@@ -145,6 +147,7 @@ def burn_rates() -> TimeSeries:
         decimals=1,
         minimum=0,
         axis_reaches=1.2,
+        width=7,
         limits=True,
         always_has_data=True,
     )

@@ -47,6 +47,7 @@ def _traffic() -> tuple[Panel, ...]:
         Stat(
             title="Alerts",
             description="Alerts that fire now, of any severity; listed below.",
+            spark=False,
             unit="short",
             queries=(Query(f"count({FIRING}) or vector(0)"),),
             thresholds=high_is_bad(1, 3),
@@ -60,15 +61,19 @@ def _traffic() -> tuple[Panel, ...]:
 def _red() -> tuple[Panel, ...]:
     outcomes = rate_by("outcome", f"pipeline_requests_total{{{PIPELINE}}}")
     errors = rate_by("code", f"pipeline_errors_total{{{PIPELINE}}}")
+    failed = f"sum(rate(pipeline:failed_requests:total{{{PIPELINE}}}[$__rate_interval]))"
+    refused = f'pipeline_requests_total{{{PIPELINE},outcome="refused"}}[$__rate_interval]'
+    lost = f"clamp_min({failed} - (sum(rate({refused})) or vector(0)), 0)"
     return (
         TimeSeries(
             title="Requests by outcome",
             description=(
                 "ok: every image answered. client_error: at least one bad image. server_error: at "
-                "least one image failed by our fault. refused: the request itself was malformed."
+                "least one image failed by our fault. refused: the request itself was malformed. "
+                "lost: failed before our code could answer, by a dead process or a full queue."
             ),
             unit="reqps",
-            queries=(Query(outcomes, "{{outcome}}"),),
+            queries=(Query(outcomes, "{{outcome}}"), Query(lost, "lost")),
             colours=OUTCOME_COLOURS,
             minimum=0,
             stacked=True,
@@ -113,8 +118,9 @@ def _alerts() -> Table:
         queries=(Query(f"label_join({each}, {about})"),),
         columns={"severity": "Severity", "alertname": "Alert", "about": "About"},
         coloured={"Severity": SEVERITY_COLOURS},
-        widths={"Severity": 80, "Alert": 230},
+        widths={"Severity": 70, "Alert": 200},
         no_value="No alert fires",
+        width=10,
     )
 
 
@@ -124,6 +130,7 @@ def _heatmap() -> Heatmap:
         description="Requests per latency bucket: two bands mean two kinds of requests.",
         unit="s",
         queries=(Query(buckets(END_TO_END, PIPELINE), "{{le}}"),),
+        width=7,
         always_has_data=True,
     )
 
@@ -190,7 +197,7 @@ OVERVIEW = Dashboard(
     annotations=ANNOTATIONS,
     rows=(
         Row((verdict(), *headline(), *_traffic()), height=5),
-        Row(_red()),
+        Row(_red(), height=9),
         Row((burn_rates(), _alerts(), _heatmap())),
         Row(_triton_view(), height=6, title="As Triton sees it"),
     ),

@@ -42,8 +42,8 @@ class Stat(Panel):
 class TimeSeries(Panel):
     """Lines over time.
 
-    `limits` draws the thresholds and `dashed` the named series as dashed lines; `shades_of` gives
-    all series one hue; the axis goes up to `axis_reaches` even where the data stay below.
+    `limits` draws the thresholds and `dashed` the named series as dashed lines. The axis goes up
+    to `axis_reaches` even where the data stay below.
     """
 
     type_name: ClassVar[str] = "timeseries"
@@ -52,7 +52,6 @@ class TimeSeries(Panel):
     limits: bool = False
     bars: bool = False
     dashed: tuple[str, ...] = ()
-    shades_of: str = ""
     axis_reaches: float | None = None
 
     def options(self) -> Json:
@@ -97,9 +96,7 @@ class TimeSeries(Panel):
         return [*super().overrides(), *dashed]
 
     def colour_mode(self) -> Json:
-        """Series differ by the classic palette, or by shade."""
-        if self.shades_of:
-            return {"fixedColor": self.shades_of, "mode": "shades"}
+        """Series without a colour of their own take one of the classic palette."""
         return {"mode": "palette-classic"}
 
 

@@ -23,7 +23,7 @@ class Panel:
     """What every panel has; widths are in columns of the 24-column grid.
 
     `always_has_data`: with a server under traffic the queries must return series.
-    `colours`: series name, as the legend shows it, to a fixed colour.
+    `colours`: series name, as the legend shows it, or /pattern/ of names, to a fixed colour.
     """
 
     type_name: ClassVar[str]

@@ -10,9 +10,11 @@ PIPELINE = f'{JOB},pipeline="$pipeline"'
 MODELS = f'{JOB},model=~"${{pipeline}}_.+"'
 ENSEMBLE = f'{JOB},model="${{pipeline}}_ensemble"'
 STEPS = f'{JOB},model=~"${{pipeline}}_(preprocess|inference|postprocess)"'
+PYTHON = f'{JOB},model=~"${{pipeline}}_(preprocess|postprocess)"'
 INFERENCE = f'{JOB},model="${{pipeline}}_inference"'
 
 END_TO_END = "pipeline_request_duration_seconds"
+STAGE_TIME = "pipeline_stage_duration_seconds"
 
 
 def rate_by(by: str, counter: str) -> str:
@@ -54,3 +56,10 @@ def mean(histogram: str, selector: str, by: str) -> str:
     """PromQL for the mean of a histogram's observations by label."""
     part, whole = (f"{histogram}_{each}{{{selector}}}" for each in ("sum", "count"))
     return ratio_of_rates(part, whole, by)
+
+
+def triton_seconds(part: str, selector: str) -> str:
+    """PromQL: mean seconds per request of one of Triton's microsecond counters, by model."""
+    success = f"nv_inference_request_success{{{selector}}}"
+    spent = f"nv_inference_{part}_duration_us{{{selector}}}"
+    return f"{ratio_of_rates(spent, success, 'model')} / 1e6"

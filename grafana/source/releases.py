@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from grafana.source.dashboard import Dashboard, Row
 from grafana.source.fields import Query, Thresholds
-from grafana.source.panel_types import Stat, StateTimeline, Table, TimeSeries
+from grafana.source.panel_types import Stat, StateTimeline, Table
 from grafana.source.panels import Panel
-from grafana.source.promql import (
-    ENSEMBLE,
-    MODELS,
-    PIPELINE,
-    STEPS,
-    by_stage,
-    mean,
-    quantile,
-    rate_by,
-    ratio_of_rates,
-)
+from grafana.source.promql import ENSEMBLE, PIPELINE, STEPS, by_stage
 from grafana.source.shared import ANNOTATIONS, JOB_VARIABLE, PIPELINE_VARIABLE
+from grafana.source.versions import SERVED, VERSION, version_panels
 
-_SERVED = f"nv_inference_request_success{{{MODELS}}}"
 _BUILD = (
     f"sum by (git, config, weights, recipe, onnx_sha256) (pipeline_build_info{{{PIPELINE}}}) > 0"
 )
 _ANY_IS_BAD = Thresholds("green", ((1, "red"),))
-_VERSION = "{{stage}} v{{version}}"
 
 
 def _counts() -> tuple[Panel, ...]:
     expected = 'pipeline:expected_model:info{pipeline="$pipeline"}'
-    missing = f"{expected} unless on (model) {_SERVED}"
+    missing = f"{expected} unless on (model) {SERVED}"
     dead = f'increase(nv_inference_request_failure{{{STEPS},reason="BACKEND"}}[$__range])'
     return (
         Stat(
@@ -99,7 +88,7 @@ def _served() -> tuple[Panel, ...]:
             title="Served now",
             description="Every model version that answers, and on how many servers.",
             unit="short",
-            queries=(Query(f"count by (model, version) ({_SERVED})"),),
+            queries=(Query(f"count by (model, version) ({SERVED})"),),
             columns={"model": "Model", "version": "Version", "Value": "Servers"},
             widths={"Version": 80, "Servers": 80},
             width=8,
@@ -129,101 +118,10 @@ def _timeline() -> Panel:
         title="Versions over time",
         description="A bar as long as a version is served; a gap is a crash, reload or restart.",
         unit="short",
-        queries=(Query(by_stage(f"count by (model, version) ({_SERVED})"), _VERSION),),
+        queries=(Query(by_stage(f"count by (model, version) ({SERVED})"), VERSION),),
         thresholds=Thresholds("green"),
         width=24,
         always_has_data=True,
-    )
-
-
-def _comparison() -> tuple[Panel, ...]:
-    requests = by_stage(rate_by("model, version", _SERVED))
-    duration = f"nv_inference_request_duration_us{{{MODELS}}}"
-    confidence = mean("pipeline_top1_confidence", PIPELINE, "version")
-    return (
-        TimeSeries(
-            title="Requests, by version",
-            description="Where the traffic goes. During a release both versions have some.",
-            unit="reqps",
-            queries=(Query(requests, _VERSION),),
-            minimum=0,
-            always_has_data=True,
-        ),
-        TimeSeries(
-            title="Mean time, by version",
-            description="Queue and work per request: old and new side by side.",
-            unit="s",
-            queries=(
-                Query(
-                    by_stage(f"{ratio_of_rates(duration, _SERVED, 'model, version')} / 1e6"),
-                    _VERSION,
-                ),
-            ),
-            minimum=0,
-            always_has_data=True,
-        ),
-        TimeSeries(
-            title="Stage time p95, by version",
-            description="Python stages: a slower release shows here first.",
-            unit="s",
-            queries=(
-                Query(
-                    quantile(0.95, "pipeline_stage_duration_seconds", PIPELINE, "stage, version"),
-                    _VERSION,
-                ),
-            ),
-            minimum=0,
-            always_has_data=True,
-        ),
-        TimeSeries(
-            title="Failures, by version",
-            description="Failed requests per model version, each ensemble failure counted once.",
-            unit="reqps",
-            queries=(
-                Query(
-                    by_stage(
-                        "sum by (model, version) "
-                        f"(model:nv_inference_request_failure:rate5m{{{MODELS}}})"
-                    ),
-                    _VERSION,
-                ),
-            ),
-            thresholds=Thresholds("green", ((1e-9, "red"),)),
-            minimum=0,
-            always_has_data=True,
-        ),
-        TimeSeries(
-            title="Mean confidence, by version",
-            description="Best class, mean over the images. A jump at a release: see the recipe.",
-            unit="percentunit",
-            queries=(Query(confidence, "postprocess v{{version}}"),),
-            maximum=1,
-            minimum=0,
-            always_has_data=True,
-        ),
-        TimeSeries(
-            title="Python instances",
-            description=(
-                "Live processes per stage. Doubled for moments in a reload; higher for long: a "
-                "killed process was never taken off, restart the container."
-            ),
-            unit="short",
-            queries=(
-                Query(
-                    f"sum by (stage, version) (pipeline_stage_instances{{{PIPELINE}}})",
-                    _VERSION,
-                ),
-                Query(
-                    'max(pipeline:expected_stage_instances:count{model=~"${pipeline}_.+"})',
-                    "expected per server",
-                ),
-            ),
-            colours={"expected per server": "red"},
-            dashed=("expected per server",),
-            decimals=0,
-            minimum=0,
-            always_has_data=True,
-        ),
     )
 
 
@@ -237,7 +135,7 @@ RELEASES = Dashboard(
         Row(_counts(), height=4),
         Row(_served(), height=6),
         Row((_timeline(),), height=6),
-        Row(_comparison(), title="Version against version"),
+        Row(version_panels(), title="Version against version"),
     ),
     time_from="now-6h",
 )

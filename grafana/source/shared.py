@@ -16,6 +16,7 @@ OUTCOME_COLOURS = {
     "client_error": "yellow",
     "refused": "orange",
     "server_error": "red",
+    "lost": "dark-red",
 }
 SEVERITY_COLOURS = {"page": "red", "ticket": "orange", "none": "blue"}
 QUANTILE_COLOURS = {"p50": "blue", "p95": "orange", "p99": "purple", "objective": "red"}
@@ -57,6 +58,7 @@ STAGE_VARIABLE = Variable(
     label="Stage",
     query=f"label_values(pipeline_stage_duration_seconds_count{{{PIPELINE}}}, stage)",
     description="Stages that get a latency distribution of their own.",
+    descending=True,  # preprocess before postprocess
     multiple=True,
 )
 INSTANCE_VARIABLE = Variable(

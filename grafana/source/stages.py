@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from grafana.source.dashboard import Dashboard, Row
-from grafana.source.fields import Query, Thresholds, high_is_bad
+from grafana.source.fields import Query, high_is_bad
 from grafana.source.images import image_panels
 from grafana.source.panel_types import Heatmap, TimeSeries
 from grafana.source.panels import Panel
 from grafana.source.promql import (
+    END_TO_END,
     INFERENCE,
-    MODELS,
     PIPELINE,
-    STEPS,
+    PYTHON,
+    STAGE_TIME,
     buckets,
-    by_stage,
     mean,
     quantile,
-    ratio_of_rates,
+    triton_seconds,
 )
+from grafana.source.queues import queue_panels
 from grafana.source.shared import (
     ANNOTATIONS,
     JOB_VARIABLE,
@@ -26,27 +27,25 @@ from grafana.source.shared import (
     STAGE_VARIABLE,
 )
 
-_STAGE = "pipeline_stage_duration_seconds"
-
-
-def _seconds(part: str, selector: str) -> str:
-    """PromQL: mean seconds per request of one of Triton's microsecond counters, by model."""
-    success = f"nv_inference_request_success{{{selector}}}"
-    spent = f"nv_inference_{part}_duration_us{{{selector}}}"
-    return f"{ratio_of_rates(spent, success, 'model')} / 1e6"
-
 
 def _time() -> tuple[Panel, ...]:
     return (
         TimeSeries(
-            title="Mean time of a request, by stage",
+            title="Where a request's time goes, mean",
             description=(
-                "Queue and work of each model as Triton measures it; the top edge is the whole "
-                "request. The widest band is the stage to look at."
+                "Work of the Python stages, inference with its queue, and the queues before the "
+                "Python stages. The widest band is the stage to look at. The dashed line is the "
+                "whole request from its arrival in preprocess; a gap is time between the stages."
             ),
             unit="s",
-            queries=(Query(by_stage(_seconds("request", STEPS)), "{{stage}}"),),
-            colours=STAGE_COLOURS,
+            queries=(
+                Query(mean(STAGE_TIME, PIPELINE, "stage"), "{{stage}}"),
+                Query(f"sum({triton_seconds('request', INFERENCE)})", "inference"),
+                Query(f"sum({triton_seconds('queue', PYTHON)})", "queue before Python"),
+                Query(mean(END_TO_END, PIPELINE, "pipeline"), "whole request"),
+            ),
+            colours={**STAGE_COLOURS, "queue before Python": "orange", "whole request": "text"},
+            dashed=("whole request",),
             minimum=0,
             stacked=True,
             width=8,
@@ -56,7 +55,7 @@ def _time() -> tuple[Panel, ...]:
             title="Stage time p95",
             description="Work of the Python stages per request, without the queue before them.",
             unit="s",
-            queries=(Query(quantile(0.95, _STAGE, PIPELINE, "stage"), "{{stage}}"),),
+            queries=(Query(quantile(0.95, STAGE_TIME, PIPELINE, "stage"), "{{stage}}"),),
             thresholds=high_is_bad(0.1, 0.25),
             colours=STAGE_COLOURS,
             minimum=0,
@@ -90,139 +89,10 @@ def _distribution() -> Panel:
         title="Time in $stage",
         description="Requests per bucket of the stage's own time; one panel per stage chosen.",
         unit="s",
-        queries=(Query(buckets(_STAGE, selector), "{{le}}"),),
+        queries=(Query(buckets(STAGE_TIME, selector), "{{le}}"),),
         repeat_by="stage",
         width=12,
         always_has_data=True,
-    )
-
-
-def _inference() -> tuple[Panel, ...]:
-    parts = {
-        "queue": "queue",
-        "copy in": "compute_input",
-        "compute": "compute_infer",
-        "copy out": "compute_output",
-    }
-    return (
-        TimeSeries(
-            title="Inside inference, mean per request",
-            description=(
-                "Triton's four phases of the network itself. A queue wider than compute: more "
-                "instances, larger batches or fewer clients."
-            ),
-            unit="s",
-            queries=tuple(
-                Query(f"sum({_seconds(part, INFERENCE)})", name) for name, part in parts.items()
-            ),
-            colours={
-                "queue": "orange",
-                "copy in": "light-blue",
-                "compute": "green",
-                "copy out": "purple",
-            },
-            minimum=0,
-            stacked=True,
-            width=8,
-            always_has_data=True,
-        ),
-        TimeSeries(
-            title="Mean queue time, by stage",
-            description="How long a request waits for a free instance of each model.",
-            unit="s",
-            queries=(Query(by_stage(_seconds("queue", STEPS)), "{{stage}}"),),
-            thresholds=high_is_bad(0.01, 0.05),
-            colours=STAGE_COLOURS,
-            minimum=0,
-            width=8,
-            always_has_data=True,
-        ),
-        TimeSeries(
-            title="Waiting requests, by stage",
-            description="Requests in each queue at the scrape; growth means saturation.",
-            unit="short",
-            queries=(
-                Query(
-                    by_stage(f"sum by (model) (nv_inference_pending_request_count{{{STEPS}}})"),
-                    "{{stage}}",
-                ),
-            ),
-            thresholds=high_is_bad(10, 20),
-            colours=STAGE_COLOURS,
-            decimals=0,
-            minimum=0,
-            width=8,
-            always_has_data=True,
-        ),
-        TimeSeries(
-            title="Mean batch size, by stage",
-            description=(
-                "Images per execution. Over 1 in inference means that the dynamic batcher joins "
-                "requests."
-            ),
-            unit="short",
-            queries=(
-                Query(
-                    by_stage(
-                        ratio_of_rates(
-                            f"nv_inference_count{{{STEPS}}}",
-                            f"nv_inference_exec_count{{{STEPS}}}",
-                            "model",
-                        )
-                    ),
-                    "{{stage}}",
-                ),
-            ),
-            colours=STAGE_COLOURS,
-            decimals=1,
-            minimum=0,
-            width=8,
-            always_has_data=True,
-        ),
-        TimeSeries(
-            title="Busy share of the Python instances",
-            description=(
-                "Working time of a stage over the time its instances had. Near 1 requests start "
-                "to queue."
-            ),
-            unit="percentunit",
-            queries=(
-                Query(
-                    f"sum by (stage) (rate({_STAGE}_sum{{{PIPELINE}}}[$__rate_interval])) / "
-                    f"sum by (stage) (pipeline_stage_instances{{{PIPELINE}}})",
-                    "{{stage}}",
-                ),
-            ),
-            thresholds=high_is_bad(0.7, 0.9),
-            colours=STAGE_COLOURS,
-            minimum=0,
-            width=8,
-            always_has_data=True,
-        ),
-        TimeSeries(
-            title="Failures, by model and reason",
-            description=(
-                "Triton's failure counters, each ensemble failure counted once. BACKEND on a "
-                "Python stage means a dead stub."
-            ),
-            unit="reqps",
-            queries=(
-                Query(
-                    by_stage(
-                        "sum by (model, reason) "
-                        f"(model:nv_inference_request_failure:rate5m{{{MODELS}}}) > 0"
-                    ),
-                    "{{stage}} {{reason}}",
-                ),
-            ),
-            thresholds=Thresholds("green", ((1e-9, "red"),)),
-            shades_of="red",
-            minimum=0,
-            no_value="No failures",
-            bars=True,
-            stacked=True,
-            width=8,
-        ),
     )
 
 
@@ -235,7 +105,7 @@ STAGES = Dashboard(
     rows=(
         Row(_time(), title="Time"),
         Row((_distribution(),)),
-        Row(_inference(), height=7, title="Queues, batches, instances"),
+        Row(queue_panels(), height=7, title="Queues, batches, instances"),
         Row(image_panels(), height=7, title="Images and answers"),
     ),
 )

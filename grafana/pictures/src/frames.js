@@ -17,10 +17,14 @@ function setByPath(target, path, value) {
   owner[last] = value;
 }
 
+function matches({ id, options }, name) {
+  return id === 'byRegexp' ? new RegExp(options.slice(1, -1)).test(name) : options === name;
+}
+
 export function fieldConfig(panel, name) {
   const config = structuredClone(panel.fieldConfig.defaults);
   for (const { matcher, properties } of panel.fieldConfig.overrides) {
-    if (matcher.id !== 'byName' || matcher.options !== name) continue;
+    if (!matches(matcher, name)) continue;
     for (const { id, value } of properties) setByPath(config, id, value);
   }
   // JSON has no -Infinity, so a file writes null for the first step.

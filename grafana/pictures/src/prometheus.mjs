@@ -42,7 +42,8 @@ export async function chooseVariables(dashboard, prometheus, range, given) {
       start: range.from,
       end: range.to,
     });
-    choices[variable.name] = data;
+    const DESCENDING = 2;
+    choices[variable.name] = variable.sort === DESCENDING ? data.toReversed() : data;
     values[variable.name] ??= variable.multi ? '.*' : (data[0] ?? '');
   }
   return { values, choices };
