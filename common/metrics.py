@@ -31,6 +31,7 @@ from common.metric_families import (
     FAMILIES,
     IMAGE_OUTCOMES,
     POSTPROCESS,
+    PREPROCESS,
     STAGES,
     STEPS,
 )
@@ -72,6 +73,8 @@ class StageMetrics:
         self._series: dict[tuple[str, str], Series] = {}
         for name in self._families:
             self._create_series(name)
+        steps = "pipeline_preprocess_step_duration_seconds"
+        self._steps = [self._series[steps, s] for s in STEPS if self.stage == PREPROCESS]
         self._gauges: list[Any] = []
         self._raise_gauge("pipeline_stage_instances", {})
         lost = self._series["pipeline_metrics_lost_total", ""]
@@ -85,15 +88,17 @@ class StageMetrics:
 
     def input(self, size_bytes: int, megapixels: float | None) -> None:
         """One received image; ``megapixels`` is None where no header could be read."""
-        self._record("pipeline_input_bytes", size_bytes)
-        if megapixels is not None:
-            self._record("pipeline_input_megapixels", megapixels)
+        size = self._series["pipeline_input_bytes", ""], size_bytes
+        if megapixels is None:
+            self._recorder.record(size)
+        else:
+            area = self._series["pipeline_input_megapixels", ""], megapixels
+            self._recorder.record(size, area)
 
     def preprocess_steps(self, decode_s: float, resize_s: float, normalise_s: float) -> None:
         """Durations of one image's steps, in seconds; 0 for a step left to the graph."""
-        name = "pipeline_preprocess_step_duration_seconds"
-        for step, duration_s in zip(STEPS, (decode_s, resize_s, normalise_s), strict=True):
-            self._record(name, duration_s, step)
+        decode, resize, normalise = self._steps
+        self._recorder.record((decode, decode_s), (resize, resize_s), (normalise, normalise_s))
 
     def image_error(self, code: str) -> None:
         """One image failed in this stage; a code outside the catalogue counts as INTERNAL."""
@@ -142,7 +147,7 @@ class StageMetrics:
         ]
 
     def _record(self, name: str, value: float, varying: str = "") -> None:
-        self._recorder.record(self._series[name, varying], value)
+        self._recorder.record((self._series[name, varying], value))
 
     def _create_series(self, name: str) -> None:
         family = FAMILIES[name]

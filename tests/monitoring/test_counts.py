@@ -90,9 +90,7 @@ def test_all_families_are_on_the_page(traffic: Traffic) -> None:
     assert set(FAMILIES) <= found
 
 
-def test_one_rule_undoes_the_double_count(
-    traffic: Traffic, prometheus: PrometheusProcess
-) -> None:
+def test_one_rule_undoes_the_double_count(traffic: Traffic, prometheus: PrometheusProcess) -> None:
     failed = 'sum(pipeline:failed_requests:total{pipeline="resnet50"})'
     assert prometheus.value(failed) == REQUESTS["refused"]
     raw = 'sum(nv_inference_request_failure{model="resnet50_ensemble"})'
