@@ -92,11 +92,10 @@ class Annotation:
         return {
             "datasource": DATASOURCE,
             "enable": True,
-            "expr": self.expr,
             "hide": False,
             "iconColor": self.colour,
             "name": self.name,
-            "step": "60s",
+            "target": {"expr": self.expr, "interval": "60s", "refId": "Anno"},
             "textFormat": self.text,
             "titleFormat": self.title,
         }

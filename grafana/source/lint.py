@@ -74,7 +74,7 @@ def expressions_of(page: Json) -> Iterator[tuple[str, str]]:
         for target in panel["targets"]:
             yield panel["title"], target["expr"]
     for annotation in page["annotations"]["list"]:
-        yield f"annotation {annotation['name']}", annotation["expr"]
+        yield f"annotation {annotation['name']}", annotation["target"]["expr"]
     for variable in page["templating"]["list"]:
         if variable["type"] == "query":
             match = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])

@@ -115,6 +115,7 @@ class Heatmap(Panel):
             "color": {"exponent": 0.5, "mode": "scheme", "scheme": "Oranges", "steps": 64},
             "filterValues": {"le": 1e-9},
             "legend": {"show": True},
+            "rowsFrame": {"layout": "auto"},
             "tooltip": {"mode": "single", "yHistogram": False},
             "yAxis": {"axisPlacement": "left", "reverse": False, "unit": self.unit},
         }

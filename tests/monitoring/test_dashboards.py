@@ -112,7 +112,7 @@ def test_queries_over_time_run(page: dict[str, Any], busy: PrometheusProcess) ->
 @pytest.mark.parametrize("page", PAGES, ids=[page["uid"] for page in PAGES])
 def test_annotations_run(page: dict[str, Any], busy: PrometheusProcess) -> None:
     for annotation in page["annotations"]["list"]:
-        busy.query(fill(annotation["expr"]))
+        busy.query(fill(annotation["target"]["expr"]))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page["uid"] for page in PAGES])

@@ -88,8 +88,8 @@ export async function queryPanel({ panel, own }, prometheus, range, values) {
 export async function queryAnnotations(dashboard, prometheus, range, values) {
   const marks = [];
   for (const annotation of dashboard.annotations.list) {
-    const query = fill(annotation.expr, values);
-    const step = Number.parseInt(annotation.step, 10);
+    const query = fill(annotation.target.expr, values);
+    const step = Number.parseInt(annotation.target.interval, 10);
     for (const series of await prometheus.range(query, { ...range, step })) {
       let span = null;
       for (const [time] of series.values) {
