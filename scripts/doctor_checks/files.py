@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from doctor_checks.finding import Finding, not_applicable, problem
-from doctor_checks.project import Project, ask
+from doctor_checks.project import Project, docker_answers
 
 CHECK_SECRETS = "secrets"
 CHECK_PERMISSIONS = "repository permissions"
@@ -22,8 +22,9 @@ GRAFANA_UID = 472
 def check_secrets(project: Project) -> list[Finding]:
     """Secret files of the stack, as the containers will see them."""
     folder = project.root / "secrets"
-    if not folder.exists() and ask("docker", "version")[0] == 127:
-        return [not_applicable(CHECK_SECRETS, "docker is not installed, embedded mode has none")]
+    if not folder.exists() and not docker_answers():
+        reason = "no Docker answers here, and embedded mode needs none"
+        return [not_applicable(CHECK_SECRETS, reason, f"before docker compose up: {MAKE_SECRETS}")]
     uid, gid = _bundle_ids(project)
     faults = [
         *_secret_faults(folder / "triton_admin_key", uid, gid, ADMIN_KEY_MIN_CHARS),
@@ -57,7 +58,7 @@ def _secret_faults(path: Path, uid: int, gid: int, min_chars: int) -> Iterator[t
 def check_permissions(project: Project) -> list[Finding]:
     """Files that Triton cannot read, and version folders that the export job cannot write."""
     uid, gid = _bundle_ids(project)
-    if ask("docker", "version")[0] == 127:
+    if not docker_answers():
         # Embedded mode runs as whoever starts it.
         uid, gid = os.getuid(), os.getgid()
     unreadable, unwritable = [], []

@@ -89,6 +89,11 @@ def ask(*command: str) -> tuple[int, str]:
     return done.returncode, done.stdout.strip()
 
 
+def docker_answers() -> bool:
+    """Whether a Docker engine can be reached from here."""
+    return ask("docker", "version", "--format", "{{.Server.Version}}")[0] == 0
+
+
 def version_numbers(text: str) -> tuple[int, ...]:
     """The first dotted number in a text, as in (2, 26, 1) for "v2.26.1-4"; empty without one."""
     match = re.search(r"\d+(?:\.\d+)+", text)

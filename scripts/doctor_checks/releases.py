@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from doctor_checks.finding import Finding, problem, warning
+from doctor_checks.finding import Finding, passed, problem, warning
 from doctor_checks.model_configs import read_configs
 from doctor_checks.project import Project
 from embedded.errors import PreflightError
@@ -106,7 +106,9 @@ def check_release(project: Project) -> list[Finding]:
                 f"use {OLDEST_RELIED_ON} or newer; 25.07 only where the driver is below 580",
             )
         ]
-    return []
+    release = RELEASES[name]
+    detail = f"{name}: Triton {release.triton}, TensorRT {release.tensorrt}"
+    return [passed(CHECK_RELEASE, detail)]
 
 
 def check_gates(project: Project) -> list[Finding]:

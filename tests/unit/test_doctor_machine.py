@@ -124,6 +124,10 @@ def test_what_make_secrets_writes_is_well(tools: Path, checkout: Path) -> None:
     assert files.check_secrets(Project.load(checkout, {})) == []
 
 
+def test_without_docker_secrets_do_not_matter(checkout: Path) -> None:
+    assert look(files.check_secrets, checkout).status is Status.NOT_APPLICABLE
+
+
 def test_missing_secrets_are_named(tools: Path, checkout: Path) -> None:
     docker(tools)
     found = files.check_secrets(Project.load(checkout, {}))
