@@ -62,7 +62,7 @@ def _budget_left() -> str:
     ours = grown(f'pipeline_requests_total{{{PIPELINE},outcome="server_error"}}')
     answered = grown(f"nv_inference_request_success{{{ENSEMBLE}}}")
     lost = f"clamp_min({failed} - {refused}, 0) + {ours}"
-    return f"1 - ({lost}) / ({AVAILABILITY_BUDGET} * ({answered} + {failed}))"
+    return f"1 - ({lost}) / ({AVAILABILITY_BUDGET} * ({answered} + {failed} > 0))"
 
 
 def headline() -> tuple[Panel, ...]:
@@ -80,6 +80,7 @@ def headline() -> tuple[Panel, ...]:
             decimals=2,
             filled=True,
             spark=False,
+            no_value="No traffic",
             width=4,
             always_has_data=True,
         ),
@@ -95,6 +96,7 @@ def headline() -> tuple[Panel, ...]:
             decimals=0,
             filled=True,
             spark=False,
+            no_value="No traffic",
             width=4,
             always_has_data=True,
         ),
@@ -105,10 +107,12 @@ def headline() -> tuple[Panel, ...]:
                 "the answer; HTTP parsing and the queue before preprocess are not in it."
             ),
             unit="s",
-            queries=(Query(quantile(0.95, END_TO_END, PIPELINE)),),
+            # Without traffic the quantile is NaN, which the comparison takes out.
+            queries=(Query(f"{quantile(0.95, END_TO_END, PIPELINE)} >= 0"),),
             thresholds=high_is_bad(LATENCY_S / 2, LATENCY_S),
             filled=True,
             spark=False,
+            no_value="No traffic",
             width=4,
             always_has_data=True,
         ),

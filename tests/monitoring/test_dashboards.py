@@ -24,6 +24,7 @@ from grafana.source.metric_names import (
     TRITON_GPU,
     recorded_names,
 )
+from grafana.source.panel_types import Stat
 from grafana.source.panels import Panel
 
 # As Grafana fills them in: everything chosen, scrapes every second.
@@ -160,12 +161,17 @@ def test_gpu_numbers_are_right(gpu_host: PrometheusProcess) -> None:
     assert shown["GPUs"] == 1
 
 
-def test_the_verdict_is_down_when_no_server_answers(prometheus_binary: str, tmp_path: Path) -> None:
-    verdict = next(panel for _, panel in PANELS if panel.title == "Service")
-    states = {state.text: state.value for state in verdict.states}
+def test_without_a_server_the_verdict_is_down_and_no_number_is_made_up(
+    prometheus_binary: str, tmp_path: Path
+) -> None:
+    stats = {panel.title: panel for _, panel in PANELS if isinstance(panel, Stat)}
+    states = {state.text: state.value for state in stats["Service"].states}
     with PrometheusProcess(tmp_path, {"triton": "127.0.0.1:9"}) as lonely:
         lonely.wait_until(lambda: bool(lonely.query("up")), "a first scrape")
-        assert lonely.value(fill(verdict.queries[0].expr)) == states["DOWN"]
+        assert lonely.value(fill(stats["Service"].queries[0].expr)) == states["DOWN"]
+        for panel in stats.values():
+            shown = lonely.query(fill(panel.queries[0].expr))
+            assert all(series["value"][1] != "NaN" for series in shown), panel.title
 
 
 def test_the_committed_pages_are_the_ones_tested_here(project: Path) -> None:
