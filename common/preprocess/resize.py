@@ -45,7 +45,8 @@ def _rows_needed(start: float, end: float, target: int, available: int) -> tuple
 
 
 def _pass(source: Image.Image, size: tuple[int, int], box: CropBox) -> Image.Image:
-    target = Image.new(source.mode, size)
+    # Without a colour: every pixel is written below.
+    target = Image.new(source.mode, size, None)
     options = ResizeOptions(resize_alg=_BILINEAR, use_alpha=False, crop_box=box)
     _resizer().resize_pil(source, target, options)
     return target
