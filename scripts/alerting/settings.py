@@ -12,6 +12,8 @@ from tritonclient.grpc import model_config_pb2
 from common.metric_families import LATENCY_BUCKETS_S, STAGES
 
 MODEL_SUFFIXES = ("preprocess", "inference", "postprocess", "ensemble")
+# Below it the fastest burn rate, 14.4 times the budget, would be more than all requests.
+MINIMUM_OBJECTIVE = 0.94
 KEYS = (
     "SLO_AVAILABILITY",
     "SLO_LATENCY_SECONDS",
@@ -89,8 +91,10 @@ def _number(env: Mapping[str, str], key: str) -> float:
 
 def _ratio(env: Mapping[str, str], key: str) -> float:
     value = _number(env, key)
-    if not 0.5 <= value < 1:
-        raise SettingsError(f"{key}={env[key]!r}: want a ratio from 0.5 to below 1, such as 0.995")
+    if not MINIMUM_OBJECTIVE <= value < 1:
+        raise SettingsError(
+            f"{key}={env[key]!r}: want a ratio from {MINIMUM_OBJECTIVE} to below 1, such as 0.995"
+        )
     return value
 
 
