@@ -1,0 +1,206 @@
+"""How long one image takes to prepare: by size and format, alone and in a batch, and against whom.
+
+The bundle's path is measured as it is served: base64 text in, uint8 pixels out, through the thread
+pool. Times are wall time per image; ratios are formed round by round (timing.ratios).
+"""
+
+from __future__ import annotations
+
+import base64
+import multiprocessing
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+from benchmarks import pictures, pipelines, rivals
+from benchmarks.pictures import PictureSet
+from benchmarks.timing import Figure, interleaved, ratios
+from common.preprocess.preprocessor import Preprocessor, available_cores
+
+OURS, OPENCV, TORCHVISION, BARE = "ours", "opencv", "torchvision", "bare_decode"
+PIPELINE = "resnet50"
+BATCH_IMAGES = 24
+# Rounds of a size are chosen so that each takes about as long.
+ROUNDS = {"in500": 40, "hd1080": 12, "mp12": 7}
+
+Prepare = Callable[[bytes], object]
+Say = Callable[[str], None]
+
+
+def run(scale: float = 1.0, say: Say = lambda _: None) -> dict[str, Any]:
+    """Everything; ``scale`` multiplies the number of rounds."""
+    stage = pipelines.preprocessor(PIPELINE, threads=1)
+    recipe = pipelines.recipe(PIPELINE)
+    others: dict[str, Prepare] = {
+        OPENCV: rivals.opencv(recipe),
+        TORCHVISION: rivals.torchvision(recipe),
+    }
+    single = []
+    for size, format_name in _kinds():
+        say(f"one image: {size} {format_name}")
+        kind = pictures.picture_set(size, format_name)
+        rounds = max(3, round(ROUNDS[size] * scale))
+        bare = {BARE: rivals.bare_jpeg_decode} if format_name == "jpeg" else {}
+        single.append(_single(stage, kind, others | bare, rounds))
+    stage.close()
+    say("batch")
+    batch = _batch(others, max(3, round(12 * scale)))
+    say("threads against instances")
+    scaling = _scaling(max(3, round(5 * scale)), seconds=max(0.5, scale))
+    return {"single": single, "batch": batch, "scaling": scaling}
+
+
+def _kinds() -> list[tuple[str, str]]:
+    jpegs = [(size, "jpeg") for size in pictures.SIZES_PX]
+    others = [(size, name) for name in ("png", "webp") for size in ("in500", "hd1080")]
+    return jpegs + others
+
+
+def _single(
+    stage: Preprocessor, kind: PictureSet, others: dict[str, Prepare], rounds: int
+) -> dict[str, Any]:
+    texts = [base64.b64encode(data) for data in kind.files]
+    reports: list[Any] = []
+
+    def ours() -> None:
+        for text in texts:
+            reports.extend(stage([text])[1])
+
+    def other(prepare: Prepare) -> Callable[[], None]:
+        return lambda: [prepare(data) for data in kind.files] and None
+
+    calls = {OURS: ours} | {name: other(prepare) for name, prepare in others.items()}
+    seconds = interleaved(calls, rounds, len(kind.files))
+    failed = [report.error for report in reports if report.error]
+    if failed:
+        raise RuntimeError(f"a photograph was refused: {failed[0]}")
+    return {
+        "size": kind.size,
+        "format": kind.format_name,
+        "pixels": list(pictures.SIZES_PX[kind.size]),
+        "mean_kB": round(kind.mean_bytes / 1e3),
+        "rounds": rounds,
+        "ms": {name: _milliseconds(values) for name, values in seconds.items()},
+        "steps_ms": {
+            step: Figure.of([getattr(r, f"{step}_s") * 1e3 for r in reports]).to_json()
+            for step in ("decode", "resize")
+        },
+        **_compared(seconds),
+    }
+
+
+def _compared(seconds: dict[str, list[float]]) -> dict[str, Any]:
+    """How many times faster than the others, and how many times a bare decode."""
+    ours = seconds[OURS]
+    faster = {
+        name: ratios(values, ours).to_json()
+        for name, values in seconds.items()
+        if name not in (OURS, BARE)
+    }
+    if BARE not in seconds:
+        return {"times_faster_than": faster}
+    return {"times_faster_than": faster, "over_bare": ratios(ours, seconds[BARE]).to_json()}
+
+
+def _batch(others: dict[str, Prepare], rounds: int) -> dict[str, Any]:
+    """One request of many images, on every core; the others get a thread pool of that size too."""
+    cores = available_cores()
+    files = pictures.picture_set("in500").files
+    batch = [files[i % len(files)] for i in range(BATCH_IMAGES)]
+    texts = [base64.b64encode(data) for data in batch]
+    stage = pipelines.preprocessor(PIPELINE, threads=cores)
+    with ThreadPoolExecutor(cores) as pool:
+
+        def other(prepare: Prepare) -> Callable[[], None]:
+            return lambda: list(pool.map(prepare, batch)) and None
+
+        calls: dict[str, Callable[[], Any]] = {OURS: lambda: stage(texts)}
+        calls |= {name: other(prepare) for name, prepare in others.items()}
+        seconds = interleaved(calls, rounds, BATCH_IMAGES)
+    stage.close()
+    return {
+        "images": BATCH_IMAGES,
+        "threads": cores,
+        "size": "in500",
+        "ms": {name: _milliseconds(values) for name, values in seconds.items()},
+        **_compared(seconds),
+    }
+
+
+def _scaling(rounds: int, seconds: float) -> dict[str, Any]:
+    """Images per second of one thread, of one thread per core, and of one process per core."""
+    cores = available_cores()
+    texts = [base64.b64encode(data) for data in pictures.picture_set("in500").files]
+    one, many = (pipelines.preprocessor(PIPELINE, threads=n) for n in (1, cores))
+    rates: dict[str, list[float]] = {"one_thread": [], "threads": [], "instances": []}
+    with _Instances(texts, cores, seconds) as instances:
+        for _ in range(rounds):
+            rates["one_thread"].append(_rate(one, texts, seconds))
+            rates["threads"].append(_rate(many, texts * cores, seconds))
+            rates["instances"].append(instances.rate())
+    one.close()
+    many.close()
+    return {
+        "cores": cores,
+        "size": "in500",
+        "images_per_s": {name: Figure.of(values).to_json() for name, values in rates.items()},
+        "threads_over_one": ratios(rates["threads"], rates["one_thread"]).to_json(),
+        "threads_over_instances": ratios(rates["threads"], rates["instances"]).to_json(),
+    }
+
+
+def _rate(stage: Preprocessor, texts: Sequence[bytes], seconds: float) -> float:
+    started, images = time.perf_counter(), 0
+    while (elapsed := time.perf_counter() - started) < seconds:
+        stage(texts)
+        images += len(texts)
+    return images / elapsed
+
+
+class _Instances:
+    """Processes with one thread each, as Triton's instance_group would start them."""
+
+    def __init__(self, texts: Sequence[bytes], count: int, seconds: float) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._barrier = context.Barrier(count + 1)
+        self._pipes: list[Connection] = []
+        self._processes = []
+        for _ in range(count):
+            mine, theirs = context.Pipe()
+            process = context.Process(
+                target=_instance, args=(list(texts), seconds, self._barrier, theirs), daemon=True
+            )
+            process.start()
+            self._processes.append(process)
+            self._pipes.append(mine)
+
+    def __enter__(self) -> _Instances:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in self._pipes:
+            pipe.send(False)
+        for process in self._processes:
+            process.join(timeout=10)
+
+    def rate(self) -> float:
+        """Images per second of all together."""
+        for pipe in self._pipes:
+            pipe.send(True)
+        self._barrier.wait(timeout=60)
+        return sum(pipe.recv() for pipe in self._pipes)
+
+
+def _instance(texts: list[bytes], seconds: float, barrier: Barrier, pipe: Connection) -> None:
+    stage = pipelines.preprocessor(PIPELINE, threads=1)
+    while pipe.recv():
+        barrier.wait(timeout=60)
+        pipe.send(_rate(stage, texts, seconds))
+    stage.close()
+
+
+def _milliseconds(seconds: Sequence[float]) -> dict[str, float]:
+    return Figure.of([value * 1e3 for value in seconds]).to_json()
