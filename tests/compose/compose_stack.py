@@ -22,6 +22,7 @@ HERE = Path(__file__).parent
 CONTAINER_UID = 1000
 STUB_COMMAND = "triton_python_backend_stub"
 PORT_VARIABLES = ("HTTP_PORT", "GRPC_PORT", "METRICS_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT")
+STEPS: list[str] = []
 
 
 def free_ports(count: int) -> list[int]:
@@ -34,9 +35,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def report(what: str, began_s: float) -> None:
-    """Say how long a step took, past pytest's capture."""
-    took_s = time.monotonic() - began_s
-    print(f"compose tests: {what}: {took_s:.0f} s", file=sys.__stderr__, flush=True)
+    """Note how long a step took; conftest.py prints them all at the end."""
+    STEPS.append(f"{what}: {time.monotonic() - began_s:.0f} s")
 
 
 def copy_checkout(target: Path) -> None:
@@ -109,6 +109,11 @@ class Stack:
     def compose(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """docker compose …"""
         return self.run("docker", "compose", *arguments, **options)
+
+    def build(self) -> None:
+        """Build both images, export's without PyTorch: ci.yml mounts an interpreter that has it."""
+        light = ("--build-arg", "EXTRAS=", "--build-arg", "TORCH_INDEX_URL=")
+        self.compose("build", "--quiet", *light, timeout_s=300)
 
     def up(
         self, *services: str, check: bool = True, **options: Any

@@ -11,10 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from compose_stack import HERE, PROJECT_ROOT, Stack, copy_checkout, report
+from compose_stack import HERE, PROJECT_ROOT, STEPS, Stack, copy_checkout, report
 
 ENGINE_DIR = Path(os.environ.get("ENGINE_DIR", "/tmp/rtb-engine"))
 CANNOT_RUN_HERE = 3
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How long the stack took to build, start and heal."""
+    if STEPS:
+        terminalreporter.section("compose stack", sep="-")
+        terminalreporter.write_line("\n".join(STEPS))
 
 
 def run_script(
@@ -31,6 +38,7 @@ def run_script(
         pytest.skip(f"no private engine here: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     report(f"{script.name} {' '.join(arguments)}", began_s)
+    STEPS.extend(f"    {line}" for line in done.stderr.splitlines() if line.startswith("stand-ins"))
     return done
 
 
