@@ -205,7 +205,9 @@ def _check_recipe(config: PreprocessConfig, served: Mapping[str, Any] | None) ->
     )
     differences = manifest.recipe_of(served).differences(configured)
     if differences:
-        raise ConfigurationError("recipe", "; ".join(differences), "what manifest.json says")
+        raise manifest.ManifestError(
+            f"the recipe contradicts the model's manifest.json: {'; '.join(differences)}"
+        )
 
 
 def _build(config: PreprocessConfig, served: Mapping[str, Any] | None) -> dict[str, str]:
