@@ -90,6 +90,17 @@ def _availability(settings: Settings) -> list[Case]:
     alert, budget = "PipelineAvailabilityBudgetBurn", settings.availability_budget
     all_windows = [burn.long for burn in BURN_RATES]
     bad = 16 * budget
+
+    def failed_and_then(bad: float, rest: float, minutes: int) -> dict[str, str]:
+        good, better = _PER_MINUTE * (1 - bad), _PER_MINUTE * (1 - rest)
+        failed, fewer = 2 * _PER_MINUTE * bad, 2 * _PER_MINUTE * rest
+        return {
+            _success("ensemble"): _two_slopes(good, 60, better, minutes),
+            _failure("ensemble", "OTHER"): _two_slopes(failed, 60, fewer, minutes),
+            _requests("refused"): f"0x{60 + minutes}",
+            _requests("server_error"): f"0x{60 + minutes}",
+        }
+
     return [
         *_burn_cases(alert, budget, _answers),
         _young(alert, _answers(bad, per_minute=6000), _percent(bad)),
@@ -103,29 +114,25 @@ def _availability(settings: Settings) -> list[Case]:
         ),
         Case(alert, "half of the requests are refused", _answers(0, refused=30), _MINUTES),
         Case(alert, "hardly any traffic", _hardly_any(settings), _MINUTES),
-        # The long windows still hold the incident, the short ones show what is left of it.
-        _recovered(budget, 10, 5, ("6h", "1d", "3d")),
-        _recovered(budget, 40, 3, ("1d", "3d")),
+        *_recoveries(alert, budget, failed_and_then),
     ]
 
 
-def _recovered(budget: float, minutes: int, left: float, windows: Sequence[str]) -> Case:
-    """An hour at 16 times the budget, then ``minutes`` at ``left`` times."""
-    bad, rest = 16 * budget * _PER_MINUTE, left * budget * _PER_MINUTE
-    total = 60 * bad + minutes * rest
-    return Case(
-        "PipelineAvailabilityBudgetBurn",
-        f"{minutes} minutes after an hour of failures {', '.join(windows)} go on",
-        {
-            _success("ensemble"): _two_slopes(_PER_MINUTE - bad, 60, _PER_MINUTE - rest, minutes),
-            _failure("ensemble", "OTHER"): _two_slopes(2 * bad, 60, 2 * rest, minutes),
-            _requests("refused"): f"0x{60 + minutes}",
-            _requests("server_error"): f"0x{60 + minutes}",
-        },
-        60 + minutes,
-        _burning(windows, _percent(total / (60 + minutes) / _PER_MINUTE)),
-        is_first_minute=False,
-    )
+def _recoveries(
+    alert: str, budget: float, series_for: Callable[[float, float, int], dict[str, str]]
+) -> list[Case]:
+    """An hour at 18 times the budget, then some minutes at a few times.
+
+    The long windows still hold the incident, the short ones show what is left of it.
+    """
+    cases = []
+    for minutes, left, windows in ((10, 5, ("6h", "1d", "3d")), (40, 3, ("1d", "3d"))):
+        mean = (60 * 18 + minutes * left) / (60 + minutes) * budget
+        why = f"{minutes} minutes after an hour of trouble {', '.join(windows)} go on"
+        series = series_for(18 * budget, left * budget, minutes)
+        fires = _burning(windows, _percent(mean))
+        cases.append(Case(alert, why, series, 60 + minutes, fires, is_first_minute=False))
+    return cases
 
 
 def _two_slopes(first: float, minutes: int, second: float, more: int) -> str:
@@ -141,8 +148,8 @@ def _young(alert: str, series: dict[str, str], value: str) -> Case:
 
 
 def _hardly_any(settings: Settings) -> dict[str, str]:
-    """Half of the least number of requests that counts, every other one failed."""
-    few = settings.min_requests / _MINUTES / 2
+    """A little less than the least number of requests that counts, every other one failed."""
+    few = 0.9 * settings.min_requests / _MINUTES
     return {
         _success("ensemble"): _growing(few / 2, _MINUTES),
         _failure("ensemble", "OTHER"): _growing(few, _MINUTES),
@@ -153,32 +160,39 @@ def _hardly_any(settings: Settings) -> dict[str, str]:
 
 def _latency(settings: Settings) -> list[Case]:
     alert, budget = "PipelineLatencyBudgetBurn", settings.latency_budget
+    bound = f"{settings.latency_seconds:g}"
 
-    def durations(slow_ratio: float, per_minute: float = _PER_MINUTE) -> dict[str, str]:
+    def durations(fast: str, everything: str) -> dict[str, str]:
         name = "pipeline_request_duration_seconds"
-        bound = f"{settings.latency_seconds:g}"
-        fast, all_of_them = (
-            _growing(per_minute * (1 - slow_ratio), _MINUTES),
-            _growing(per_minute, _MINUTES),
-        )
         return {
             _series(f"{name}_bucket", pipeline="resnet50", le=bound): fast,
-            _series(f"{name}_bucket", pipeline="resnet50", le="+Inf"): all_of_them,
-            _series(f"{name}_count", pipeline="resnet50"): all_of_them,
+            _series(f"{name}_bucket", pipeline="resnet50", le="+Inf"): everything,
+            _series(f"{name}_count", pipeline="resnet50"): everything,
         }
 
-    def series(slow_ratio: float, per_minute: float = _PER_MINUTE) -> dict[str, str]:
+    def steady(slow_ratio: float, per_minute: float = _PER_MINUTE) -> dict[str, str]:
+        everything = _growing(per_minute, _MINUTES)
         return {
-            **durations(slow_ratio, per_minute),
-            _success("ensemble"): _growing(per_minute, _MINUTES),
+            **durations(_growing(per_minute * (1 - slow_ratio), _MINUTES), everything),
+            _success("ensemble"): everything,
             _failure("ensemble", "OTHER"): f"0x{_MINUTES}",
+        }
+
+    def slow_and_then(bad: float, rest: float, minutes: int) -> dict[str, str]:
+        everything = _growing(_PER_MINUTE, 60 + minutes)
+        fast = _two_slopes(_PER_MINUTE * (1 - bad), 60, _PER_MINUTE * (1 - rest), minutes)
+        return {
+            **durations(fast, everything),
+            _success("ensemble"): everything,
+            _failure("ensemble", "OTHER"): f"0x{60 + minutes}",
         }
 
     bad = 15 * budget
     return [
-        *_burn_cases(alert, budget, series),
-        _young(alert, series(bad, 6000), _percent(bad)),
-        Case(alert, "hardly any traffic", durations(bad) | _hardly_any(settings), _MINUTES),
+        *_burn_cases(alert, budget, steady),
+        _young(alert, steady(bad, 6000), _percent(bad)),
+        Case(alert, "hardly any traffic", steady(bad) | _hardly_any(settings), _MINUTES),
+        *_recoveries(alert, budget, slow_and_then),
     ]
 
 
