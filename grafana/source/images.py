@@ -40,6 +40,7 @@ def image_panels() -> tuple[Panel, ...]:
             colours={f"/.* {code}/": colour for code, colour in CODE_COLOURS.items()},
             minimum=0,
             no_value="No errors",
+            names_only=True,
             bars=True,
             stacked=True,
             width=8,

@@ -47,7 +47,6 @@ def _traffic() -> tuple[Panel, ...]:
         Stat(
             title="Alerts",
             description="Alerts that fire now, of any severity; listed below.",
-            spark=False,
             unit="short",
             queries=(Query(f"count({FIRING}) or vector(0)"),),
             thresholds=high_is_bad(1, 3),
@@ -141,8 +140,8 @@ def _triton_view() -> tuple[Panel, ...]:
             title="Triton: failed ensemble requests",
             description=(
                 "Failures as Triton counts them, already halved since it counts each ensemble "
-                "failure twice. More than the errors above: requests die before our code (full "
-                "queue, dead Python stub). HTTP 400 and 404 are counted nowhere."
+                "failure twice. Refused requests are in it; what is more than those died before "
+                "our code. Malformed requests that Triton itself turns away are counted nowhere."
             ),
             unit="reqps",
             queries=(

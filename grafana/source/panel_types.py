@@ -14,23 +14,22 @@ LAST_VALUE: Json = {"calcs": ["lastNotNull"], "fields": "", "values": False}
 
 @dataclass(frozen=True, kw_only=True)
 class Stat(Panel):
-    """One big number; `spark` draws its recent course behind it, `filled` paints the panel."""
+    """One big number of now; `filled` paints the panel. Courses belong to the time series."""
 
     type_name: ClassVar[str] = "stat"
 
     filled: bool = False
-    spark: bool = True
 
     @property
     def instant(self) -> bool:
-        """Without a course one evaluation is enough: a 30-day window at every step is not."""
-        return not self.spark
+        """One evaluation is enough: a 30-day window at every step is not cheap."""
+        return True
 
     def options(self) -> Json:
         """Background fill is kept for the numbers that mean healthy or not."""
         return {
             "colorMode": "background" if self.filled else "value",
-            "graphMode": "area" if self.spark else "none",
+            "graphMode": "none",
             "justifyMode": "center",
             "orientation": "auto",
             "reduceOptions": LAST_VALUE,
@@ -43,7 +42,8 @@ class TimeSeries(Panel):
     """Lines over time.
 
     `limits` draws the thresholds and `dashed` the named series as dashed lines. The axis goes up
-    to `axis_reaches` even where the data stay below.
+    to `axis_reaches` even where the data stay below. `names_only`: a legend without values, for
+    many long names.
     """
 
     type_name: ClassVar[str] = "timeseries"
@@ -53,12 +53,13 @@ class TimeSeries(Panel):
     bars: bool = False
     dashed: tuple[str, ...] = ()
     axis_reaches: float | None = None
+    names_only: bool = False
 
     def options(self) -> Json:
         """A legend with the last value: it can be read without hovering."""
         return {
             "legend": {
-                "calcs": ["lastNotNull"],
+                "calcs": [] if self.names_only else ["lastNotNull"],
                 "displayMode": "list",
                 "placement": "bottom",
                 "showLegend": True,
@@ -70,10 +71,12 @@ class TimeSeries(Panel):
         """Line style."""
         reach = {} if self.axis_reaches is None else {"axisSoftMax": self.axis_reaches}
         return reach | {
+            "barWidthFactor": 1,
             "drawStyle": "bars" if self.bars else "line",
-            "fillOpacity": 35 if self.stacked or self.bars else 8,
+            "fillOpacity": 60 if self.stacked or self.bars else 8,
             "lineInterpolation": "linear",
-            "lineWidth": 1 if self.stacked else 2,
+            # A line would draw a series of zeros as an edge on top of the stack.
+            "lineWidth": 0 if self.stacked else 2,
             "showPoints": "never",
             "spanNulls": False,
             "stacking": {"group": "A", "mode": "normal" if self.stacked else "none"},
@@ -111,7 +114,7 @@ class Heatmap(Panel):
         """Buckets come ready from Prometheus, so nothing is calculated here."""
         return {
             "calculate": False,
-            "cellGap": 1,
+            "cellGap": 0,
             "color": {"exponent": 0.5, "mode": "scheme", "scheme": "Oranges", "steps": 64},
             "filterValues": {"le": 1e-9},
             "legend": {"show": True},

@@ -106,6 +106,6 @@ STAGES = Dashboard(
         Row(_time(), title="Time"),
         Row((_distribution(),)),
         Row(queue_panels(), height=7, title="Queues, batches, instances"),
-        Row(image_panels(), height=7, title="Images and answers"),
+        Row(image_panels(), height=8, title="Images and answers"),
     ),
 )

@@ -63,9 +63,7 @@ export function seriesFrames(panel, answers, step, theme) {
     }),
   );
   frames.forEach((frame, index) => {
-    const numbers = frame.fields[1].values.filter(Number.isFinite);
-    const [min, max] = [Math.min(...numbers), Math.max(...numbers)];
-    frame.fields[1].state = { seriesIndex: index, range: { min, max, delta: max - min } };
+    frame.fields[1].state = { seriesIndex: index };
     finish(frame.fields[1], theme);
   });
   return frames;

@@ -18,13 +18,12 @@ function Stat({ panel, answers, range, width, height }) {
   const theme = useTheme2();
   const [frame] = seriesFrames(panel, answers, range.step, theme);
   if (!frame) return <Empty {...{ panel, width, height }} />;
-  const [time, field] = frame.fields;
+  const field = frame.fields[1];
   const value = field.display(lastValue(field));
   const { colorMode, graphMode, justifyMode } = panel.options;
-  const sparkline = graphMode === 'none' ? undefined : { x: time, y: field, timeRange: range.grafana };
   const textMode = 'value';
   return (
-    <BigValue {...{ value, sparkline, colorMode, graphMode, justifyMode, textMode, theme, width, height }} />
+    <BigValue {...{ value, colorMode, graphMode, justifyMode, textMode, theme, width, height }} />
   );
 }
 

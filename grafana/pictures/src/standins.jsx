@@ -63,7 +63,8 @@ export function Heatmap({ panel, answers, range, width, height }) {
       plot.ctx.fillStyle = orange(Math.sqrt(count / most));
       const left = plot.valToPos(time - range.step * 1000, 'x', true);
       const top = plot.valToPos(row + 1, 'y', true);
-      plot.ctx.fillRect(left, top, Math.max(cellWidth - 1, 1), rowHeight - 1);
+      const gap = panel.options.cellGap;
+      plot.ctx.fillRect(left, top, cellWidth - gap + 0.5, rowHeight - gap);
     }
   };
   return <Slots {...{ names, range, width, height, draw }} axisWidth={64} />;
