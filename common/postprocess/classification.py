@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,29 +33,47 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return probabilities
 
 
-def rank(
-    probabilities: np.ndarray, top_k: int, threshold: float, groups: Sequence[Group] = ()
-) -> list[Prediction]:
-    """The ``top_k`` likeliest entries of at least ``threshold``; ties: lowest class id first.
+@dataclass(frozen=True)
+class Merge:
+    """How groups fold C classes: ``slots`` int (C,) says where each class's probability goes.
 
-    With groups, a group's classes become one entry, which stands at its lowest class id.
+    A group stands at its lowest class id; ``absorbed`` bool (C,) marks the ids it leaves empty.
     """
-    merged = probabilities
-    group_at: dict[int, Group] = {}
-    if groups:
-        merged = probabilities.copy()
+
+    slots: np.ndarray
+    absorbed: np.ndarray
+    group_at: Mapping[int, Group]
+
+    @classmethod
+    def of(cls, groups: Sequence[Group], class_count: int) -> Merge:
+        """Prepare the groups once, for any number of images."""
+        slots = np.arange(class_count)
         for group in groups:
-            members = list(group.class_ids)
-            total = probabilities[members].sum()
-            merged[members] = -1.0
-            merged[members[0]] = total
-            group_at[members[0]] = group
-    best = _largest(merged, min(top_k, len(merged)))
-    return [
-        Prediction(None if int(i) in group_at else int(i), group_at.get(int(i)), float(merged[i]))
-        for i in best
-        if merged[i] >= max(threshold, 0.0)
-    ]
+            slots[list(group.class_ids)] = group.class_ids[0]
+        absorbed = slots != np.arange(class_count)
+        return cls(slots, absorbed, {group.class_ids[0]: group for group in groups})
+
+    def __call__(self, probabilities: np.ndarray) -> np.ndarray:
+        """Probabilities float64 (C,), each group summed in its place and -1 where it took from."""
+        merged = np.bincount(self.slots, weights=probabilities, minlength=len(self.slots))
+        merged[self.absorbed] = -1.0
+        return merged
+
+
+def rank(
+    probabilities: np.ndarray, top_k: int, threshold: float, merge: Merge | None = None
+) -> list[Prediction]:
+    """The ``top_k`` likeliest entries of at least ``threshold``; ties: lowest class id first."""
+    values = merge(probabilities) if merge else probabilities
+    group_at = merge.group_at if merge else {}
+    ranked = []
+    for class_id in _largest(values, min(top_k, len(values))).tolist():
+        probability = float(values[class_id])
+        if probability < max(threshold, 0.0):
+            break
+        group = group_at.get(class_id)
+        ranked.append(Prediction(None if group else class_id, group, probability))
+    return ranked
 
 
 def _largest(values: np.ndarray, count: int) -> np.ndarray:

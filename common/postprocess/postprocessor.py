@@ -13,11 +13,13 @@ import numpy as np
 
 from common.errors import ImageError, InternalError, split_status
 from common.parameters import PostprocessConfig
-from common.postprocess.classification import Prediction, rank, softmax
+from common.postprocess.classification import Merge, Prediction, rank, softmax
 from common.postprocess.labels import load_labels
 from common.postprocess.options import RequestOptions, parse_options
 
 log = logging.getLogger(__name__)
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Postprocessor:
     def __init__(self, config: PostprocessConfig, folder: Path, class_count: int) -> None:
         self.config = config
         self.labels = load_labels(folder, config, class_count)
+        self._merge = Merge.of(self.labels.groups, class_count)
         camel = config.field_case == "camel"
         self._class_id = "classId" if camel else "class_id"
         self._class_ids = "classIds" if camel else "class_ids"
@@ -60,8 +63,8 @@ class Postprocessor:
             return _failed(code, message, arose_here=False)
         try:
             probabilities = softmax(logits)
-            groups = self.labels.groups if options.group else ()
-            predictions = rank(probabilities, options.top_k, options.threshold, groups)
+            merge = self._merge if options.group else None
+            predictions = rank(probabilities, options.top_k, options.threshold, merge)
             text = _json(self._result(predictions, options.language))
         except ImageError as error:
             return _failed(error.code, str(error), arose_here=True)
@@ -103,4 +106,4 @@ def _failed(code: str, message: str, arose_here: bool) -> Answer:
 
 
 def _json(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    return _ENCODER.encode(value).encode()

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 
 from common.errors import ConfigurationError, InvalidModelOutput, RequestError
 from common.parameters import parse_postprocess
-from common.postprocess.classification import rank, softmax
+from common.postprocess.classification import Merge, rank, softmax
 from common.postprocess.labels import Group
 from common.postprocess.postprocessor import Postprocessor
 
@@ -70,10 +70,22 @@ def test_more_than_all_classes_gives_all_classes() -> None:
 
 def test_a_groups_probabilities_add_up_before_the_threshold_applies() -> None:
     group = Group("canine", (2, 3), {})
-    ranked = rank(np.array([0.1, 0.3, 0.25, 0.35]), 5, 0.5, [group])
+    ranked = rank(np.array([0.1, 0.3, 0.25, 0.35]), 5, 0.5, Merge.of([group], 4))
     assert [(p.class_id, p.group, p.probability) for p in ranked] == [
         (None, group, pytest.approx(0.6))
     ]
+
+
+@given(arrays.arrays(np.float32, 9, elements=st.floats(-9, 9, width=32)), st.permutations(range(9)))
+def test_groups_lose_and_invent_no_probability(logits, order: list[int]) -> None:
+    groups = [Group("a", tuple(sorted(order[:3])), {}), Group("b", tuple(sorted(order[3:5])), {})]
+    ranked = rank(softmax(logits), 9, 0.0, Merge.of(groups, 9))
+    assert sum(entry.probability for entry in ranked) == pytest.approx(1)
+    assert len(ranked) == 6
+    for entry in ranked:
+        if entry.group:
+            members = list(entry.group.class_ids)
+            assert entry.probability == pytest.approx(softmax(logits)[members].sum())
 
 
 def test_the_answer_is_an_object_per_prediction(folder: Path) -> None:
