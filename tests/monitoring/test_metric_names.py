@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -67,3 +68,16 @@ def test_our_metrics_pass_promtools_lint(
     complaints = (checked.stdout + checked.stderr).splitlines()
     assert [line for line in complaints if not line.startswith("nv_")] == []
     assert any(line.startswith("nv_") for line in complaints), "did promtool read the page?"
+
+
+def runbook_queries() -> list[str]:
+    text = (PROMETHEUS_FOLDER.parent / "docs" / "runbook.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```promql\n(.*?)```", text, re.DOTALL)
+    return sorted({query for block in blocks for query in block.strip().splitlines()})
+
+
+def test_every_query_of_the_runbook_runs(
+    prometheus: PrometheusProcess, traffic: tuple[Scrape, Scrape]
+) -> None:
+    for query in runbook_queries():
+        prometheus.query(query)
