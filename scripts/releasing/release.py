@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,8 @@ class Releaser:
         self.traffic = Traffic(self.server, self.versions)
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Hold the repository, and clean up first what an interrupted run left behind."""
+    def alone(self) -> Iterator[Path]:
+        """Hold the repository, after cleaning up what an interrupted run left; a staging folder."""
 
         def refuse() -> None:
             raise EnvironmentProblem(
@@ -56,7 +57,9 @@ class Releaser:
             if unfinished:
                 self.report(f"cleaning up an interrupted {unfinished.action}")
                 self.retreat(unfinished)
-            yield
+            root = self.versions.repository.parent
+            with manifest.staging(self.versions.repository, root) as staging:
+                yield staging
 
     def retreat(self, unfinished: Unfinished) -> None:
         """Serve the older release and take the newer one out, however far the switch had come.
@@ -65,27 +68,18 @@ class Releaser:
         """
         older, newer = unfinished.older, unfinished.newer
         try:
-            self._serve(older)
+            could_serve = newer in self.traffic.loaded(INFERENCE)
         except EnvironmentProblem as error:
             self.report(f"only the files are cleaned up: {error}")
             self.versions.withdraw(newer, self.journal.parking)
         else:
+            if could_serve and newer in self.versions.numbers(INFERENCE):
+                self.traffic.hold(older, self.versions.release(newer))
+                self.traffic.pin(older)
             self.versions.withdraw(newer, self.journal.parking)
             self.traffic.settle()
         self.journal.end()
         self.report(f"version {older.number} serves")
-
-    def _serve(self, release: Release) -> None:
-        """Let the ensemble use a release, loading it beside what serves where it is not loaded."""
-        serving = self.versions.newest
-        missing = (
-            release.number not in self.traffic.loaded(INFERENCE)
-            or release.labels not in self.traffic.loaded(POSTPROCESS)
-        )  # fmt: skip
-        if missing:
-            self.traffic.pin(serving)
-            self.traffic.hold(release, serving)
-        self.traffic.pin(release)
 
 
 class Publication:
@@ -110,24 +104,20 @@ class Publication:
     def run(self) -> dict[str, Any]:
         """The release record. Raises ReleaseRefused, EnvironmentProblem; the old version serves."""
         releaser = self._with
-        with releaser.alone():
+        with releaser.alone() as staging:
             live = releaser.versions.newest
             self._facts |= {"from": live.number, "onnx": str(self._candidate.onnx)}
             try:
-                place = manifest.staging(
-                    releaser.versions.repository, releaser.versions.repository.parent
-                )
-                with place as staging:
-                    number = releaser.versions.next_number(releaser.journal.used_numbers())
-                    with self._steps.step(f"check the candidate for version {number}"):
-                        staged = self._staged(number, staging)
-                    self._release(live, staged)
+                number = releaser.versions.next_number(releaser.journal.used_numbers())
+                with self._steps.step(f"check the candidate for version {number}"):
+                    staged = self._staged(number, staging)
+                self._release(live, staged)
             except BaseException as error:
                 self._failed(live, error)
                 raise
             return releaser.journal.record(True, {**self._facts, "outcome": "released"})
 
-    def _staged(self, number: int, place: Any) -> Staged:
+    def _staged(self, number: int, place: Path) -> Staged:
         versions = self._with.versions
         staged = candidates.stage(self._candidate, versions, number, place)
         labels.stage(self._candidate, staged, versions)

@@ -14,6 +14,7 @@ from typing import Any
 
 import grpc
 import numpy as np
+from google.protobuf import json_format
 from tritonclient import grpc as triton_grpc
 from tritonclient.utils import InferenceServerException
 
@@ -61,8 +62,7 @@ class Server:
     def config(self, model: str) -> dict[str, Any]:
         """The configuration that the server holds for a model, in the form that load takes."""
         answer = self._ask(self._client.get_model_config, model)
-        text: dict[str, Any] = _plain(answer.config)
-        return text
+        return as_json(answer.config)
 
     def loaded(self, model: str) -> list[int]:
         """The versions of a model that take requests."""
@@ -150,8 +150,7 @@ def texts(values: Sequence[bytes]) -> np.ndarray:
     return tensor
 
 
-def _plain(message: Any) -> dict[str, Any]:
-    from google.protobuf import json_format
-
-    found: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
+def as_json(config: Any) -> dict[str, Any]:
+    """A model configuration's protobuf message as load takes it."""
+    found: dict[str, Any] = json_format.MessageToDict(config, preserving_proto_field_name=True)
     return found

@@ -2,6 +2,10 @@
 
 Everything here is a load with a configuration given along: no file changes, and a server that
 restarts in between reads its files and serves the newest release of the repository.
+
+Loading an ensemble also loads those of its steps whose files have changed, by the rules of their
+files: the newest version alone. A version that lies on disk must therefore be held (or taken out)
+before the ensemble is pinned to an older one, which would else find that one gone.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from releasing.server import Server
+from releasing.server import Server, as_json
 from releasing.versions import INFERENCE, POSTPROCESS, Release, Versions
+from scaffold import configs
 
 # A stub that compiles a fresh model.py once more needs a second load, never a third.
 _QUIET_TRIES = 3
@@ -32,13 +37,14 @@ class Traffic:
 
     def pin(self, release: Release) -> None:
         """Let the ensemble ask for exactly these versions, from the next request on."""
-        name = self._name("ensemble")
-        config = self._server.config(name)
+        # From its file: a server whose ensemble is gone has no configuration to give.
+        file = self._versions.model("ensemble") / "config.pbtxt"
+        config = as_json(configs.read_config(file))
         wanted = {self._name(INFERENCE): release.number, self._name(POSTPROCESS): release.labels}
         for step in config["ensemble_scheduling"]["step"]:
             # 64-bit numbers are texts in protobuf's JSON.
             step["model_version"] = str(wanted.get(step["model_name"], -1))
-        self._server.load(name, config)
+        self._server.load(file.parent.name, config)
 
     def hold(self, *releases: Release) -> None:
         """Load the versions of several releases side by side."""
