@@ -33,7 +33,7 @@ SCRAPE_S = 5
 PROVISIONED_SCRAPE_S = 15
 PALETTE_COLOURS = 256
 # Minutes after the start of what happens.
-RELEASE_AT, CRASH_AT, RUSH_AT, RUSH_ENDS, END = 7.0, 12.0, 17.0, 19.0, 24.0
+RELEASE_AT, CRASH_AT, RUSH_AT, RUSH_ENDS, END = 6.0, 10.0, 15.0, 16.5, 27.0
 STUB_DEAD_S = 6.0
 EXAMPLE = "example: python -m grafana.pictures.scene --pipeline efficientnet_lite0"
 
@@ -41,8 +41,8 @@ EXAMPLE = "example: python -m grafana.pictures.scene --pipeline efficientnet_lit
 def rate_per_s(seconds: float) -> float:
     """Requests per second: a slow swell, and the rush."""
     minutes = seconds / 60
-    swell = 3.5 + math.sin(minutes / 2)
-    return swell * 2.5 if RUSH_AT < minutes < RUSH_ENDS else swell
+    swell = 4 + math.sin(minutes / 2)
+    return swell * 2 if RUSH_AT < minutes < RUSH_ENDS else swell
 
 
 @contextmanager
@@ -164,7 +164,7 @@ def draw(folder: Path, pipeline: str, pictures: Path) -> None:
 def _shrink(picture: Path) -> None:
     """A palette makes a screenshot less than half as large; the eye sees no difference."""
     with Image.open(picture) as image:
-        small = image.convert("RGB").quantize(PALETTE_COLOURS, dither=Image.Dither.NONE)
+        small = image.convert("RGB").quantize(PALETTE_COLOURS, kmeans=2, dither=Image.Dither.NONE)
     small.save(picture, optimize=True)
 
 

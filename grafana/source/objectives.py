@@ -26,24 +26,29 @@ BURN_STEPS = ((1, "green"), (6, "yellow"), (14.4, "red"))
 
 
 def verdict() -> Panel:
-    down = f"3 * absent(up{{{JOB}}} == 1)"
-    page = '2 * max(ALERTS{alertstate="firing",severity="page"} > 0)'
-    ticket = 'max(ALERTS{alertstate="firing",severity="ticket"} > 0)'
+    down = f"4 * absent(up{{{JOB}}} == 1)"
+    page = '3 * max(ALERTS{alertstate="firing",severity="page"} > 0)'
+    ticket = '2 * max(ALERTS{alertstate="firing",severity="ticket"} > 0)'
+    errors = f"max(pipeline:slo_availability_errors:ratio_rate5m{{{PIPELINE}}})"
+    slow = f"max(pipeline:slo_latency_slow:ratio_rate5m{{{PIPELINE}}})"
+    missed = f"({errors} > bool {AVAILABILITY_BUDGET}) + ({slow} > bool {LATENCY_BUDGET}) > bool 0"
     return Stat(
         title="Service",
         description=(
             "The verdict: DOWN when no Triton server answers the scrape, PAGE when an alert of "
-            "severity page fires, TICKET when only tickets fire, else HEALTHY."
+            "severity page fires, TICKET when only tickets fire, DEGRADED when the last five "
+            "minutes missed an objective but no alert fires (yet), else HEALTHY."
         ),
         unit="none",
-        queries=(Query(f"{down} or {page} or {ticket} or vector(0)"),),
+        queries=(Query(f"{down} or {page} or {ticket} or ({missed}) or vector(0)"),),
         states=(
             State(0, "HEALTHY", "green"),
-            State(1, "TICKET", "yellow"),
-            State(2, "PAGE", "red"),
-            State(3, "DOWN", "dark-red"),
+            State(1, "DEGRADED", "yellow"),
+            State(2, "TICKET", "orange"),
+            State(3, "PAGE", "red"),
+            State(4, "DOWN", "dark-red"),
         ),
-        thresholds=Thresholds("green", ((1, "yellow"), (2, "red"), (3, "dark-red"))),
+        thresholds=Thresholds("green", ((1, "yellow"), (2, "orange"), (3, "red"), (4, "dark-red"))),
         filled=True,
         width=6,
         always_has_data=True,

@@ -73,7 +73,7 @@ class TimeSeries(Panel):
         return reach | {
             "barWidthFactor": 1,
             "drawStyle": "bars" if self.bars else "line",
-            "fillOpacity": 60 if self.stacked or self.bars else 8,
+            "fillOpacity": 80 if self.stacked or self.bars else 8,
             "lineInterpolation": "linear",
             # A line would draw a series of zeros as an edge on top of the stack.
             "lineWidth": 0 if self.stacked else 2,
