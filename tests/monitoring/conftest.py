@@ -59,7 +59,7 @@ def traffic(server: EmbeddedServer, prometheus: PrometheusProcess) -> tuple[Scra
     images with one cut off; 4 with a white image; 5 refused for their top_k; 2 that name a tensor
     that does not exist.
     """
-    before = Scrape.of(server.metrics_url)
+    before = Scrape.settled(server.metrics_url)
     url = server.http_url
     plan = [
         *[([GOOD], {}, 200)] * 20,
@@ -77,7 +77,7 @@ def traffic(server: EmbeddedServer, prometheus: PrometheusProcess) -> tuple[Scra
         assert answer.status_code == 400
     prometheus.settle()
     time.sleep(1.5)  # a second scrape of the final values
-    return before, Scrape.of(server.metrics_url)
+    return before, Scrape.settled(server.metrics_url)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import requests
 
@@ -28,6 +29,21 @@ class Scrape:
         response = requests.get(url, timeout=10)
         response.raise_for_status()
         return cls(response.text)
+
+    @classmethod
+    def settled(cls, url: str) -> Scrape:
+        """The page once it stands still: Triton answers a request before it counts it."""
+        page = cls.of(url)
+        while True:
+            time.sleep(0.3)
+            earlier, page = page, cls.of(url)
+            if earlier.counted() == page.counted():
+                return page
+
+    def counted(self) -> dict[tuple[str, Labels], float]:
+        """What only requests change."""
+        moving = ("nv_inference_request_", "pipeline_requests_", "pipeline_stage_duration_")
+        return {key: value for key, value in self.samples.items() if key[0].startswith(moving)}
 
     @property
     def names(self) -> set[str]:

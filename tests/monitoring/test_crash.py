@@ -42,13 +42,13 @@ def crashed(victim: EmbeddedServer, watched: PrometheusProcess) -> tuple[Scrape,
     for _ in range(GOOD_REQUESTS):
         assert classify(victim.http_url, [GOOD]).status_code == 200
     watched.settle()
-    before = Scrape.of(victim.metrics_url)
+    before = Scrape.settled(victim.metrics_url)
     os.kill(stub_of(victim, "postprocess").pid, signal.SIGKILL)
     for _ in range(LOST_REQUESTS):
         assert classify(victim.http_url, [GOOD]).status_code == 500
     watched.settle()
     time.sleep(1.5)  # a second scrape of the final values
-    return before, Scrape.of(victim.metrics_url)
+    return before, Scrape.settled(victim.metrics_url)
 
 
 def stub_of(server: EmbeddedServer, stage: str) -> psutil.Process:

@@ -34,10 +34,10 @@ def quirks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]
 
 
 def changes(server: EmbeddedServer, orders: list[str], model: str, status: int) -> Change:
-    before = Scrape.of(server.metrics_url)
+    before = Scrape.settled(server.metrics_url)
     for order in orders:
         assert send(server.http_url, model, order).status_code == status
-    return Change(before, Scrape.of(server.metrics_url))
+    return Change(before, Scrape.settled(server.metrics_url))
 
 
 class Change:
@@ -71,23 +71,23 @@ def test_a_stage_that_raises_counts_one_backend_failure(quirks: EmbeddedServer) 
 
 
 def test_a_malformed_request_is_counted_nowhere(quirks: EmbeddedServer) -> None:
-    before = Scrape.of(quirks.metrics_url)
+    before = Scrape.settled(quirks.metrics_url)
     url = f"{quirks.http_url}/v2/models"
     wrong_name = {"inputs": [{"name": "X", "datatype": "BYTES", "shape": [1, 1], "data": ["x"]}]}
     assert requests.post(f"{url}/quirk_ensemble/infer", json=wrong_name).status_code == 400
     assert requests.post(f"{url}/no_such_model/infer", json=wrong_name).status_code == 404
-    change = Change(before, Scrape.of(quirks.metrics_url))
+    change = Change(before, Scrape.settled(quirks.metrics_url))
     assert change.of(FAILURES) == change.of(SUCCESSES) == 0
 
 
 def test_every_failure_reason_is_born_at_0(quirks: EmbeddedServer) -> None:
-    reasons = Scrape.of(quirks.metrics_url).label_values(FAILURES, "reason", **ENSEMBLE)
+    reasons = Scrape.settled(quirks.metrics_url).label_values(FAILURES, "reason", **ENSEMBLE)
     assert reasons == {"REJECTED", "CANCELED", "BACKEND", "OTHER"}
 
 
 def test_triton_offers_no_latency_histogram_for_ordinary_models(quirks: EmbeddedServer) -> None:
     """Ours can go when it does (from 26.01: nv_inference_first_response_histogram_ms)."""
-    names = Scrape.of(quirks.metrics_url).names
+    names = Scrape.settled(quirks.metrics_url).names
     assert [name for name in names if name.startswith("nv_") and name.endswith("_bucket")] == []
 
 
