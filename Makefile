@@ -91,7 +91,8 @@ test: $(BIN)/.installed-dev  ## every test that this machine can run
 	@python -m pytest $(ARGS)
 
 lint: $(BIN)/.installed-dev  ## ruff, mypy and the lint of every configuration
-	@ruff check . && ruff format --check . && mypy && python scripts/doctor.py --lint
+	@ruff check . && ruff format --check . && mypy \
+		&& python scripts/generate_rules.py --check --env-file .env.example && python scripts/doctor.py --lint
 
 doctor: $(BIN)/.installed-demo  ## is this machine fit to run the bundle, and if not, what to do
 	@python scripts/doctor.py $(ARGS)
