@@ -33,7 +33,7 @@ class Stat(Panel):
             "justifyMode": "center",
             "orientation": "auto",
             "reduceOptions": LAST_VALUE,
-            "textMode": "value" if len(self.queries) == 1 else "value_and_name",
+            "textMode": "value",
         }
 
 
