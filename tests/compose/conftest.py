@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -57,12 +58,13 @@ def engine() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def project(engine: dict[str, str]) -> Path:
+def project(engine: dict[str, str]) -> Iterator[Path]:
     """A copy of the checkout with secrets, in which tests may break things."""
     copy = ENGINE_DIR / "project"
     copy_checkout(copy)
     subprocess.run([sys.executable, copy / "scripts" / "create_secrets.py"], check=True)
-    return copy
+    yield copy
+    shutil.rmtree(copy)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 # A private Docker engine for the tests, of Debian packages unpacked (not installed) under $ENGINE_DIR:
 #   engine.sh fetch   packages and their unpacked trees       engine.sh up     fetch, then start dockerd
 #   engine.sh env     print what a shell must export          engine.sh down   stop dockerd, unmount
+#   engine.sh purge   down, and remove the packages as well
 # Exit 3: this machine cannot run it (not root, or not Debian); the reason is on stderr.
 set -euo pipefail
 
@@ -19,13 +20,12 @@ cannot() { say "$*"; exit 3; }
 is_alive() { [ -r "/proc/$1/stat" ] && ! grep -qE '^[0-9]+ \(.*\) Z' "/proc/$1/stat"; }
 
 fetch() {
-  [ -x "$ROOT/usr/sbin/dockerd" ] && [ -n "$(command -v mmdebstrap)" ] && return
+  [ -x "$ROOT/usr/sbin/dockerd" ] && return
   [ "$(id -u)" = 0 ] || cannot "needs root: the engine mounts and routes"
   [ -n "$(command -v apt-get)" ] || cannot "needs Debian: the engine is made of its packages"
   # Compose and BuildKit come from the next release; only runc is tied to this one's libc.
   apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    iptables runc mmdebstrap > /dev/null
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends iptables runc > /dev/null
   local apt=$ENGINE_DIR/apt debs=$ENGINE_DIR/debs codename mirror
   mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$debs" "$ENGINE_DIR/config/cli-plugins"
   codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
@@ -87,5 +87,9 @@ case ${1:-} in
     ;;
   env) echo "export DOCKER_HOST=$SOCKET DOCKER_CONFIG=$ENGINE_DIR/config PATH=$ROOT/usr/bin:$PATH ENGINE_DIR=$ENGINE_DIR" ;;
   down) stop ;;
-  *) say "usage: engine.sh fetch|up|env|down"; exit 2 ;;
+  purge)
+    stop
+    rm -rf "$ENGINE_DIR"
+    ;;
+  *) say "usage: engine.sh fetch|up|env|down|purge"; exit 2 ;;
 esac

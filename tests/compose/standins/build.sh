@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the stand-in images under the names the project uses: $TRITON_IMAGE, $PROMETHEUS_IMAGE and
 # $GRAFANA_IMAGE. Needs engine.sh's environment and a shared-library build of Python 3.10.
-#   tritonserver  Triton 2.51.0 of the nvidia-pytriton wheel on Debian bookworm, Python 3.10, NumPy 1.26;
+#   tritonserver  Triton 2.51.0 of the nvidia-pytriton wheel on this machine's Debian, Python 3.10, NumPy 1.26;
 #                 its onnxruntime backend is embedded mode's, on ONNX Runtime 1.19.2 and the CPU
 #   prometheus    the real one, 2.53, from Debian trixie
 #   grafana       a stub (grafana_stub.py): reads the provisioning, renders nothing
@@ -25,12 +25,24 @@ rm -rf "$work/trees"
 mkdir -p "$work/trees" "$work/wheels"
 cd "$work"
 
-debian_base() { # a minimal bookworm with what the real images carry too
-  mmdebstrap --quiet --format=tar --variant=minbase --mode=root \
-    --include=ca-certificates,curl,wget,procps,libgomp1,libssl3,libffi8,zlib1g,libbz2-1.0,liblzma5,libreadline8,libsqlite3-0,libncursesw6,libuuid1 \
-    --aptopt='Acquire::Languages "none"' --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/man/*' \
-    --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/doc/*' bookworm - \
-    | docker import - "$base" > /dev/null
+debian_base() { # what the models and the scripts need of this machine's Debian release, unpacked
+  local tree=trees/debian archives=$work/archives package folder file
+  mkdir -p "$archives/partial" "$tree"/usr/{bin,lib,lib64,sbin}
+  : > trees/no-packages
+  # With an empty list of installed packages apt fetches every dependency as well.
+  apt-get -qq -o "Dir::State::status=$work/trees/no-packages" -o "Dir::Cache::archives=$archives" -o Debug::NoLocking=true \
+    -o APT::Install-Recommends=false --yes --download-only install \
+    base-files base-passwd bash coreutils curl dash findutils grep gzip libc-bin mawk passwd procps sed tar util-linux \
+    libbz2-1.0 libffi8 libgomp1 liblzma5 libncursesw6 libreadline8 libsqlite3-0 libssl3 libuuid1 zlib1g > /dev/null
+  for folder in bin lib lib64 sbin; do ln -s "usr/$folder" "$tree/$folder"; done
+  for package in "$archives"/*.deb; do
+    dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink -C "$tree" \
+      --exclude='./usr/share/doc' --exclude='./usr/share/man' --exclude='./usr/share/locale' --exclude='./usr/*/perl*'
+  done
+  for file in passwd group; do cp "$tree/usr/share/base-passwd/$file.master" "$tree/etc/$file"; done
+  ln -s mawk "$tree/usr/bin/awk"
+  tar -C "$tree" -cf - . | docker import - "$base" > /dev/null
+  rm -rf "$tree"
 }
 
 python_tree() {
@@ -82,7 +94,7 @@ prometheus_tree() {
   rm -r "$packages"
 }
 
-debian_base & debootstrap=$!
+debian_base & debian=$!
 pip download --no-deps --only-binary :all: -d wheels \
   nvidia-pytriton==0.7.0 numpy==1.26.4 onnxruntime==1.19.2 flatbuffers packaging PyYAML
 python_tree & python=$!
@@ -94,7 +106,7 @@ lap prometheus
 wait "$python"
 wait "$triton"
 lap trees
-wait "$debootstrap"
+wait "$debian"
 lap debian
 
 docker build --quiet -t standin-python -f - trees/python > /dev/null << DOCKERFILE
