@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from benchmarks import pipelines, references, rivals
+from benchmarks import pipelines, references, tutorial
 from benchmarks.crops import Crop
 from common.postprocess.classification import softmax
 from exporting.parity import preset
@@ -60,7 +60,7 @@ class Pipeline:
         self._preset = preset(recipe)
         self._torch = references.torch_runner(references.network(name))
         self._onnx = references.onnx_runner(pipelines.onnx_file(name))
-        self._opencv = rivals.opencv(recipe)
+        self._opencv = tutorial.opencv(recipe)
         self.preprocessor = pipelines.preprocessor(name, threads=1)
         self.postprocessor = pipelines.postprocessor(name)
         self._options = self.postprocessor.options({"top_k": TOP})

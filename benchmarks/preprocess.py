@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
-from benchmarks import pictures, pipelines, rivals
+from benchmarks import pictures, pipelines, rivals, tutorial
 from benchmarks.pictures import PictureSet
 from benchmarks.timing import Figure, interleaved, ratios
 from common.preprocess.preprocessor import Preprocessor, available_cores
@@ -35,7 +35,7 @@ def run(scale: float = 1.0, say: Say = lambda _: None) -> dict[str, Any]:
     stage = pipelines.preprocessor(PIPELINE, threads=1)
     recipe = pipelines.recipe(PIPELINE)
     others: dict[str, Prepare] = {
-        OPENCV: rivals.opencv(recipe),
+        OPENCV: tutorial.opencv(recipe),
         TORCHVISION: rivals.torchvision(recipe),
     }
     single = []

@@ -1,0 +1,125 @@
+"""One sample of a service under closed-loop load, and tables of several services taken in turn."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import closed_loop, process_tree, services
+from benchmarks.services import Service
+from benchmarks.timing import Figure, ratios
+
+_WARM_UP_S = 1.0
+# What a sample measures, and by which key the results name it.
+QUANTITIES = ("images_per_s", "p50_ms", "p95_ms", "p99_ms", "cpu_ms")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Images per second, latency of a request, and CPU of all server processes per image."""
+
+    images_per_s: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    cpu_ms: float
+
+
+class Bodies:
+    """Request bodies in files, where wrk reads them; gone when closed."""
+
+    def __init__(self, size: str, images_per_request: int = 1, format_name: str = "jpeg") -> None:
+        self.images_per_request = images_per_request
+        self.contents = services.bodies(size, images_per_request, format_name)
+        self._folder = tempfile.TemporaryDirectory(prefix="bench-bodies-")
+        self.files: list[Path] = []
+        for number, content in enumerate(self.contents):
+            file = Path(self._folder.name) / f"{number}.json"
+            file.write_bytes(content)
+            self.files.append(file)
+
+    def __enter__(self) -> Bodies:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+
+def sample(service: Service, bodies: Bodies, clients: int, seconds: float) -> Sample:
+    """Load the service for a while. LoadError where any request fails."""
+    before_s = process_tree.cpu_s(*service.pids)
+    load = closed_loop.run(service.url, bodies.files, clients, seconds)
+    used_s = process_tree.cpu_s(*service.pids) - before_s
+    images = load.requests * bodies.images_per_request
+    return Sample(
+        images / load.seconds, load.p50_ms, load.p95_ms, load.p99_ms, used_s / images * 1e3
+    )
+
+
+def warm_up(contenders: Mapping[str, Service], bodies: Bodies) -> None:
+    """Check one answer of each, then a short load, which is not counted."""
+    for service in contenders.values():
+        services.check_answer(service, bodies.contents[0])
+        closed_loop.run(service.url, bodies.files, 4, _WARM_UP_S)
+
+
+def in_turn(
+    contenders: Mapping[str, Service],
+    bodies: Bodies,
+    clients: Sequence[int],
+    rounds: int,
+    seconds: float,
+) -> dict[str, dict[int, list[Sample]]]:
+    """Samples by contender and number of clients; every round visits everyone."""
+    warm_up(contenders, bodies)
+    samples: dict[str, dict[int, list[Sample]]] = {
+        name: {count: [] for count in clients} for name in contenders
+    }
+    for _ in range(rounds):
+        for count in clients:
+            for name, service in contenders.items():
+                samples[name][count].append(sample(service, bodies, count, seconds))
+    return samples
+
+
+def rows(samples: Mapping[str, Mapping[int, Sequence[Sample]]]) -> list[dict[str, Any]]:
+    """A row per contender and number of clients, with every quantity as a Figure."""
+    return [
+        {"contender": name, "clients": count, **figures(taken)}
+        for name, by_clients in samples.items()
+        for count, taken in by_clients.items()
+    ]
+
+
+def figures(taken: Sequence[Sample]) -> dict[str, dict[str, float]]:
+    """Every quantity of some samples as a Figure."""
+    return {
+        key: Figure.of([getattr(one, key) for one in taken]).to_json() for key in QUANTITIES
+    }
+
+
+def compared(
+    samples: Mapping[str, Mapping[int, Sequence[Sample]]], ours: str
+) -> list[dict[str, Any]]:
+    """Ours over each other contender, round by round: speed up, P99 and CPU down is better."""
+    return [
+        {
+            "contender": name,
+            "clients": count,
+            **{
+                key: ratios(
+                    [getattr(one, key) for one in samples[ours][count]],
+                    [getattr(one, key) for one in taken],
+                ).to_json()
+                for key in ("images_per_s", "p50_ms", "p99_ms", "cpu_ms")
+            },
+        }
+        for name, by_clients in samples.items()
+        if name != ours
+        for count, taken in by_clients.items()
+    ]
