@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import subprocess
 import sys
 import time
@@ -72,8 +70,7 @@ def start_up(rounds: int, say: Say) -> dict[str, Any]:
     seconds = []
     for _ in range(rounds):
         started = time.perf_counter()
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:
-            with contextlib.redirect_stderr(nowhere), EmbeddedServer() as server:
-                seconds.append(time.perf_counter() - started)
-                pipelines = len(server.ensembles)
+        with services.quiet(), EmbeddedServer() as server:
+            seconds.append(time.perf_counter() - started)
+            pipelines = len(server.ensembles)
     return {"seconds": Figure.of(seconds).to_json(), "pipelines": pipelines}

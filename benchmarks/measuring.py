@@ -98,9 +98,7 @@ def rows(samples: Mapping[str, Mapping[int, Sequence[Sample]]]) -> list[dict[str
 
 def figures(taken: Sequence[Sample]) -> dict[str, dict[str, float]]:
     """Every quantity of some samples as a Figure."""
-    return {
-        key: Figure.of([getattr(one, key) for one in taken]).to_json() for key in QUANTITIES
-    }
+    return {key: Figure.of([getattr(one, key) for one in taken]).to_json() for key in QUANTITIES}
 
 
 def compared(

@@ -74,9 +74,7 @@ async def _run(
     return _measured(rate, elapsed, latency, lateness)
 
 
-def _measured(
-    rate: float, elapsed_s: float, latency: np.ndarray, lateness: np.ndarray
-) -> OpenLoad:
+def _measured(rate: float, elapsed_s: float, latency: np.ndarray, lateness: np.ndarray) -> OpenLoad:
     answered = latency[~np.isnan(latency)]
     quantiles = np.percentile(answered, (50, 95, 99)) * 1e3 if len(answered) else (np.inf,) * 3
     p50, p95, p99 = (round(float(q), 2) for q in quantiles)

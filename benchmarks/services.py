@@ -41,7 +41,7 @@ def tritonserver(variant: Variant, copies: int = 1) -> Iterator[EmbeddedServer]:
     """The real tritonserver on a repository of its own."""
     with tempfile.TemporaryDirectory(prefix="triton-bench-") as folder:
         repository = build(Path(folder) / "models", variant, copies)
-        with _quiet(), EmbeddedServer(repository, start_timeout_s=180) as server:
+        with quiet(), EmbeddedServer(repository, start_timeout_s=180) as server:
             yield server
 
 
@@ -126,7 +126,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """The launcher's progress lines would drown the bench's own."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
         yield

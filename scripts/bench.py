@@ -108,7 +108,9 @@ def parts(effort: Effort) -> dict[str, Callable[[], Any]]:
         "real": lambda: end_to_end.real_inference(max(2, rounds - 1), 2 * seconds, 4, _say),
         "rates": lambda: end_to_end.fixed_rates(effort.rates, 2 * seconds, _say),
         "sizes": lambda: end_to_end.sizes(seconds, _say),
-        "sweep": lambda: sweep.run(max(1, rounds - 2), seconds, _say, {**sweep.VARIANTS, **variants}),
+        "sweep": lambda: sweep.run(
+            max(1, rounds - 2), seconds, _say, {**sweep.VARIANTS, **variants}
+        ),
         "gpus": lambda: sweep.simulated_gpus(rounds - 1, seconds, _say),
         "memory": lambda: footprint.memory(_say),
         "start_up": lambda: footprint.start_up(rounds, _say),
@@ -124,7 +126,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__, epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--full", action="store_true", help="more rounds, clients, rates and variants (about an hour)"
+        "--full",
+        action="store_true",
+        help="more rounds, clients, rates and variants (about an hour)",
     )
     parser.add_argument(
         "--only", nargs="+", choices=list(parts(BOUNDED)), metavar="PART", help="measure only these"
