@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 _DPI = 120
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,

@@ -69,10 +69,11 @@ def _single(
         for text in texts:
             reports.extend(stage([text])[1])
 
-    def other(prepare: Prepare) -> Callable[[], None]:
-        return lambda: [prepare(data) for data in kind.files] and None
+    def other(prepare: Prepare) -> Callable[[], object]:
+        return lambda: [prepare(data) for data in kind.files]
 
-    calls = {OURS: ours} | {name: other(prepare) for name, prepare in others.items()}
+    calls: dict[str, Callable[[], object]] = {OURS: ours}
+    calls |= {name: other(prepare) for name, prepare in others.items()}
     seconds = interleaved(calls, rounds, len(kind.files))
     failed = [report.error for report in reports if report.error]
     if failed:
@@ -114,10 +115,10 @@ def _batch(others: dict[str, Prepare], rounds: int) -> dict[str, Any]:
     stage = pipelines.preprocessor(PIPELINE, threads=cores)
     with ThreadPoolExecutor(cores) as pool:
 
-        def other(prepare: Prepare) -> Callable[[], None]:
-            return lambda: list(pool.map(prepare, batch)) and None
+        def other(prepare: Prepare) -> Callable[[], object]:
+            return lambda: list(pool.map(prepare, batch))
 
-        calls: dict[str, Callable[[], Any]] = {OURS: lambda: stage(texts)}
+        calls: dict[str, Callable[[], object]] = {OURS: lambda: stage(texts)}
         calls |= {name: other(prepare) for name, prepare in others.items()}
         seconds = interleaved(calls, rounds, BATCH_IMAGES)
     stage.close()

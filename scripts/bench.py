@@ -101,16 +101,14 @@ def _measure(effort: Effort, only: Sequence[str] | None) -> dict[str, Any]:
 def parts(effort: Effort) -> dict[str, Callable[[], Any]]:
     """The parts of a run, by the key of the results that each fills."""
     rounds, seconds = effort.rounds, effort.seconds
-    variants = sweep.grid() if effort.whole_grid else sweep.VARIANTS
+    variants = {**sweep.VARIANTS, **(sweep.grid() if effort.whole_grid else {})}
     return {
         "preprocess": lambda: preprocess.run(effort.preprocess_scale, _say),
         "null": lambda: end_to_end.null_inference(rounds, seconds, effort.clients, _say),
         "real": lambda: end_to_end.real_inference(max(2, rounds - 1), 2 * seconds, 4, _say),
         "rates": lambda: end_to_end.fixed_rates(effort.rates, 2 * seconds, _say),
         "sizes": lambda: end_to_end.sizes(seconds, _say),
-        "sweep": lambda: sweep.run(
-            max(1, rounds - 2), seconds, _say, {**sweep.VARIANTS, **variants}
-        ),
+        "sweep": lambda: sweep.run(max(1, rounds - 2), seconds, _say, variants),
         "gpus": lambda: sweep.simulated_gpus(rounds - 1, seconds, _say),
         "memory": lambda: footprint.memory(_say),
         "start_up": lambda: footprint.start_up(rounds, _say),
@@ -128,7 +126,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="more rounds, clients, rates and variants (about an hour)",
+        help="more rounds, clients, rates, variants (about an hour)",
     )
     parser.add_argument(
         "--only", nargs="+", choices=list(parts(BOUNDED)), metavar="PART", help="measure only these"

@@ -60,15 +60,17 @@ def lines(plan: Plan) -> list[str]:
         "",
         f"cores needed in all        {plan.cores_needed:g} (at {share} % utilisation)",
         "on each host",
-        f"  cores in use             {plan.core_utilisation:.0%}".replace("%", " %"),
-        f"  GPU in use               {plan.gpu_utilisation:.0%} with batches of {plan.batch}".replace(
-            "%", " %"
-        ),
+        f"  cores in use             {_percent(plan.core_utilisation)}",
+        f"  GPU in use               {_percent(plan.gpu_utilisation)} with batches of {plan.batch}",
         f"  preprocess instances     {plan.preprocess_instances}, `threads` "
         f"{plan.threads_per_instance} each",
         f"  SHM_SIZE                 at least {plan.shm_MB} MB",
         f"  median latency           about {plan.latency_p50_ms:g} ms",
     ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
