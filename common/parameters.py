@@ -40,6 +40,7 @@ class PreprocessConfig:
     background: tuple[int, ...]
     threads: int
     max_pending_images: int
+    max_pending_bytes: int
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def parse_preprocess(parameters: Mapping[str, str], output: Mapping[str, Any]) -
         background=reader.rgb("background", (255, 255, 255)),
         threads=reader.integer("threads", 0, 0, 1024),
         max_pending_images=reader.integer("max_pending_images", 256, 1, 100_000),
+        max_pending_bytes=reader.integer("max_pending_bytes", 268_435_456, 1, 1 << 40),
     )
     reader.finish()
     return config

@@ -40,7 +40,7 @@ class PreprocessStage:
             served = model.served_manifest()
             _check_recipe(config, served)
             self._preprocessor = Preprocessor(config)
-        self._pending = _Pending(config.max_pending_images)
+        self._pending = _Pending(config.max_pending_images, config.max_pending_bytes)
         self._metrics = StageMetrics(pb_utils, model.name, model.version)
         self._metrics.build_info(**_build(config, served))
 
@@ -56,18 +56,22 @@ class PreprocessStage:
     def _start(self, request: Any, sender: Any) -> None:
         started, received_ns = time.perf_counter(), time.monotonic_ns()
 
-        def finish(batch: np.ndarray, reports: list[ImageReport]) -> None:
-            _send(sender, _attempt(_preprocessed, batch, reports, received_ns))
-            self._observe(reports, time.perf_counter() - started)
-            self._pending.release(len(reports))
-
         elements = _attempt(_elements, request)
         if not isinstance(elements, list):
             _send(sender, elements)
-        elif not self._pending.acquire(len(elements)):
-            _send(sender, _overloaded(self._pending.limit))
-        else:
-            self._preprocessor.submit(elements, finish)
+            return
+        size_bytes = sum(map(len, elements))
+        refusal = self._pending.acquire(len(elements), size_bytes)
+        if refusal:
+            _send(sender, _unavailable(refusal))
+            return
+
+        def finish(batch: np.ndarray, reports: list[ImageReport]) -> None:
+            _send(sender, _attempt(_preprocessed, batch, reports, received_ns))
+            self._observe(reports, time.perf_counter() - started)
+            self._pending.release(len(reports), size_bytes)
+
+        self._preprocessor.submit(elements, finish)
 
     def _observe(self, reports: Sequence[ImageReport], duration_s: float) -> None:
         for report in reports:
@@ -131,24 +135,35 @@ class PostprocessStage:
 
 
 class _Pending:
-    """Counts the images that wait or are worked on; what comes on top of the limit is refused."""
+    """Counts what waits or is worked on; what comes on top of a limit is refused.
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    So is everything as soon as the file exists that ``TRITON_DRAIN_FILE`` names: the server is
+    about to stop, and connections that are kept open would else bring requests to the last.
+    """
+
+    def __init__(self, max_images: int, max_bytes: int) -> None:
+        self._max_images, self._max_bytes = max_images, max_bytes
+        self._drain_file = os.environ.get("TRITON_DRAIN_FILE", "")
         self._lock = threading.Lock()
-        self._images = 0
+        self._images = self._bytes = 0
 
-    def acquire(self, images: int) -> bool:
-        """Whether so many more may come in; a request that comes alone always may."""
+    def acquire(self, images: int, size_bytes: int) -> str:
+        """Why so much more may not come in, or nothing; a request that comes alone always may."""
+        if self._drain_file and os.path.exists(self._drain_file):
+            return "shutting down; try another server, or again later"
         with self._lock:
-            if self._images and self._images + images > self.limit:
-                return False
+            if self._images and self._images + images > self._max_images:
+                return f"overloaded: {self._max_images} images are waiting; try again later"
+            if self._images and self._bytes + size_bytes > self._max_bytes:
+                return f"overloaded: {self._max_bytes} bytes are waiting; try again later"
             self._images += images
-            return True
+            self._bytes += size_bytes
+        return ""
 
-    def release(self, images: int) -> None:
+    def release(self, images: int, size_bytes: int) -> None:
         with self._lock:
             self._images -= images
+            self._bytes -= size_bytes
 
 
 @dataclass(frozen=True)
@@ -254,10 +269,9 @@ def _send(sender: Any, response: Any) -> None:
     sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
 
-def _overloaded(limit: int) -> Any:
-    text = f"overloaded: {limit} images are waiting; try again later"
+def _unavailable(reason: str) -> Any:
     return pb_utils.InferenceResponse(
-        error=pb_utils.TritonError(text, pb_utils.TritonError.UNAVAILABLE)
+        error=pb_utils.TritonError(reason, pb_utils.TritonError.UNAVAILABLE)
     )
 
 

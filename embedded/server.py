@@ -13,6 +13,7 @@ from types import TracebackType
 
 from embedded.admin_key import ADMIN_KEY_HEADER, project_admin_key
 from embedded.canary import check_canary, is_ready
+from embedded.drain import DRAIN_FILE_VARIABLE, drain
 from embedded.errors import CanaryFailed, EmbeddedError, ServerDied
 from embedded.flags import compose_flags, override_flags, own_flags
 from embedded.layout import assemble_backends, server_environment, wheel_folder
@@ -153,10 +154,14 @@ class EmbeddedServer:
         self._cleanup.callback(remove_shared_memory, self.shm_prefix)
         command = [str(wheel_folder() / "bin" / "tritonserver"), *self.flags(backends)]
         # The working directory is not the project's: what a stub imports must be installed.
-        process = ServerProcess(command, server_environment(self.config_name), folder, log)
+        drain_file = folder / "draining"
+        environment = server_environment(self.config_name)
+        environment[DRAIN_FILE_VARIABLE] = str(drain_file)
+        process = ServerProcess(command, environment, folder, log)
         if self._echo_log:
             self._cleanup.callback(LogFollower(log, sys.stderr).close)
         self._cleanup.callback(process.stop, _STOP_PATIENCE_S)
+        self._cleanup.callback(drain, drain_file, self.metrics_url)
         self._process = process
 
     def _choose_ports(self) -> None:

@@ -73,8 +73,8 @@ MUTATIONS = {
     ),
     "dynamic_batching as a list": (
         CPU,
-        "dynamic_batching { max_queue_delay_microseconds: 0 }",
-        "dynamic_batching [ { max_queue_delay_microseconds: 0 } ]",
+        "dynamic_batching {",
+        "dynamic_batching [ { max_queue_delay_microseconds: 0 } ]\nmodel_transaction_policy {",
         "config parses",
         "cpu.pbtxt",
     ),
