@@ -43,7 +43,8 @@ class EmbeddedServer:
     configs/<name>.pbtxt a model uses where it has one. `log_path`: where the server's own log
     goes; by default a temporary file that ends with the server. `echo_log` copies its meaningful
     lines to stderr. `admin_key` opens the model-repository API (header `triton-admin-key`); by
-    default secrets/triton_admin_key, or a random key where that file does not exist.
+    default secrets/triton_admin_key, or a random key where that file does not exist. While
+    `drain_file` exists new requests get 503; stopping creates it.
     Entering raises an EmbeddedError (see embedded/errors.py) and leaves nothing behind.
     """
 
@@ -67,6 +68,7 @@ class EmbeddedServer:
         self.compose_file = Path(compose_file)
         self.admin_key = admin_key or project_admin_key(PROJECT)
         self.log_path: Path | None = None
+        self.drain_file: Path | None = None
         self._log_wish = Path(log_path).resolve() if log_path else None
         self.start_timeout_s = start_timeout_s
         self.ensembles: list[str] = []
@@ -154,7 +156,7 @@ class EmbeddedServer:
         self._cleanup.callback(remove_shared_memory, self.shm_prefix)
         command = [str(wheel_folder() / "bin" / "tritonserver"), *self.flags(backends)]
         # The working directory is not the project's: what a stub imports must be installed.
-        drain_file = folder / "draining"
+        drain_file = self.drain_file = folder / "draining"
         environment = server_environment(self.config_name)
         environment[DRAIN_FILE_VARIABLE] = str(drain_file)
         process = ServerProcess(command, environment, folder, log)

@@ -31,11 +31,15 @@ class Answer:
 
 @dataclass
 class SteadyLoad:
-    """``clients`` threads that send the same images over kept connections until the block ends."""
+    """``clients`` threads that send the same images over kept connections until the block ends.
+
+    After anything but a good answer a client pauses for ``pause_s``, as a polite one does.
+    """
 
     url: str
     images: Sequence[str]
     clients: int = 4
+    pause_s: float = 0.0
     parameters: dict[str, Any] = field(default_factory=dict)
     answers: list[Answer] = field(default_factory=list)
 
@@ -69,7 +73,10 @@ class SteadyLoad:
         with requests.Session() as session:
             session.trust_env = False
             while not self._stop.is_set():
-                self.answers.append(self._ask(session))
+                answer = self._ask(session)
+                self.answers.append(answer)
+                if answer.status != 200:
+                    time.sleep(self.pause_s)
 
     def _ask(self, session: requests.Session) -> Answer:
         sent = time.monotonic()
