@@ -27,6 +27,11 @@ for argument in "$@"; do
   arguments+=("$argument")
 done
 
+if [ "${MODEL_CONFIG:-}" = tensorrt ]; then
+  # A plan made for another GPU or TensorRT is refused here, with how to rebuild it, instead of somewhere in a load.
+  python3 /opt/bundle/scripts/build_engine.py --check --repository /models || exit 1
+fi
+
 exec "$base_entrypoint" "${arguments[@]}" \
   "--http-restricted-api=model-repository:$key_name=$key" \
   "--grpc-restricted-protocol=model-repository:$key_name=$key"
