@@ -143,8 +143,9 @@ def _bare_network(folder: Path) -> None:
 
 
 def _batch(config: Any, delay_us: int | None) -> None:
-    config.ClearField("dynamic_batching")
-    if delay_us is not None:
+    if delay_us is None:
+        config.ClearField("dynamic_batching")
+    else:
         config.dynamic_batching.max_queue_delay_microseconds = delay_us
 
 
