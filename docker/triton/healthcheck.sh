@@ -4,9 +4,9 @@
 # ended and the restart policy starts it again (which needs init: true, PID 1 cannot be killed inside).
 #
 #   dead stub                      the server is ended at once
-#   canary failed (500, no answer) score + 2; at 4 the server is ended
+#   canary failed (500, or nobody is answered) score + 2; at 4 the server is ended
 #   canary passed                  score - 1: of two stubs with one hung, every other canary fails
-#   shedding load (503, or no answer while others are being answered)   not sick: score unchanged
+#   shedding load (503 or no answer, but others have been answered since)   not sick: score unchanged
 #   refused (other codes, an error as result)   unhealthy, but a restart would not change the answer
 set -u
 
@@ -33,9 +33,9 @@ end_server() {
 
 dead_stubs() { grep -lsE '^[0-9]+ \(triton_python_b\) Z' "$proc"/[0-9]*/stat | sort; }
 
-answered_requests() {
+answered_requests() { # by the ensemble $1, since the server started
   curl -fsS -m 2 "$metrics_url" 2> /dev/null \
-    | awk '/^nv_inference_request_success\{.*_ensemble"/ {sum += $NF} END {printf "%d", sum}'
+    | awk -v label="{model=\"$1\"," 'index($0, "nv_inference_request_success" label) {sum += $NF} END {printf "%d", sum}'
 }
 
 # A stub that ends as it should is a zombie too, until the server has noticed: it gets a second.
@@ -53,16 +53,15 @@ for folder in "$models"/*_ensemble; do
   outcome=$? code=${reply##*$'\n'}
   case $outcome:$code in
     0:200) [[ $reply == *'\"error\"'* ]] && refused="$name: ${reply%$'\n'*}" ;;
-    0:503) shed="$name: $code" ;;
     0:500) failed="$name: ${reply%$'\n'*}" ;;
     7:*) echo "the server does not listen yet"; exit 1 ;;
-    28:*)
-      if [ "$(answered_requests)" -gt "$(read_state answered)" ]; then shed="$name: busy"
-      else failed="$name: no answer in $canary_timeout_s s"; fi ;;
+    0:503 | 28:*)
+      if [ "$(answered_requests "$name")" -gt "$(read_state "$name")" ]; then shed=$name
+      else failed="$name: nothing answered since the last check, ${reply%$'\n'*}"; fi ;;
     *) refused="$name: ${reply%$'\n'*} ($code)" ;;
   esac
+  answered_requests "$name" > "$state.$name"
 done
-answered_requests > "$state.answered"
 
 score=$(read_state score)
 if [ -n "$failed" ]; then

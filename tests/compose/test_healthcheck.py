@@ -144,12 +144,21 @@ def test_one_failed_canary_is_forgiven(probe: Probe) -> None:
     assert not probe.was_ended()
 
 
-def test_a_server_that_sheds_load_is_healthy(probe: Probe) -> None:
+def test_a_server_that_sheds_load_and_answers_others_is_healthy(probe: Probe) -> None:
     probe.api.code = 503
-    for _ in range(4):
-        code, output = probe.run()
-        assert (code, "shedding load" in output) == (0, True)
+    for answered in (10, 20, 30, 40):
+        probe.api.answered = answered
+        assert probe.run() == (0, "shedding load: resnet50_ensemble\n")
     assert not probe.was_ended()
+
+
+def test_a_server_that_only_sheds_load_hangs_behind_its_queue_and_is_ended(probe: Probe) -> None:
+    probe.api.answered = 10
+    probe.run()
+    probe.api.code = 503
+    assert "nothing answered since the last check" in probe.run()[1]
+    probe.run()
+    assert probe.was_ended()
 
 
 def test_no_answer_while_others_are_answered_is_load_and_not_a_hang(probe: Probe) -> None:
@@ -164,7 +173,8 @@ def test_no_answer_for_anyone_counts_as_a_failure(probe: Probe) -> None:
     probe.api.delay_s = SLOWER_THAN_THE_CANARY_S
     code, output = probe.run()
     assert code == 1
-    assert "no answer in 4 s (score 2)" in output
+    assert "timed out" in output
+    assert "(score 2)" in output
 
 
 @pytest.mark.parametrize(("code", "body"), [(400, {"error": "unknown model"}), (200, BAD_RESULT)])

@@ -33,7 +33,7 @@ debian_base() { # what the models and the scripts need of this machine's Debian 
   apt-get -qq -o "Dir::State::status=$work/trees/no-packages" -o "Dir::Cache::archives=$archives" -o Debug::NoLocking=true \
     -o APT::Install-Recommends=false --yes --download-only install \
     base-files base-passwd bash coreutils curl dash findutils grep gzip libc-bin mawk passwd procps sed tar util-linux \
-    libbz2-1.0 libffi8 libgomp1 liblzma5 libncursesw6 libreadline8 libsqlite3-0 libssl3 libuuid1 zlib1g > /dev/null
+    libbz2-1.0 libffi8 libgomp1 liblzma5 libncursesw6 libreadline8 libsqlite3-0 libssl3 libstdc++6 libuuid1 wget zlib1g > /dev/null
   for folder in bin lib lib64 sbin; do ln -s "usr/$folder" "$tree/$folder"; done
   for package in "$archives"/*.deb; do
     dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink -C "$tree" \
