@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import requests
 from slow_pipeline import make_slow_repository
-from small_pipeline import ENSEMBLE, PROJECT, body, jpeg, text
+from small_pipeline import ENSEMBLE, body, jpeg, quick_to_stop, text
 from steady_load import SteadyLoad
 
 from embedded import EmbeddedServer
@@ -53,11 +53,7 @@ def test_a_stop_under_load_loses_no_request_that_was_under_way(repository: Path)
 def test_a_server_told_to_drain_finishes_what_is_queued_and_refuses_the_rest(
     repository: Path, tmp_path: Path
 ) -> None:
-    # Connections count until Triton's exit timeout: a short one makes a short test.
-    compose = PROJECT / "docker-compose.yml"
-    quick = tmp_path / "compose.yml"
-    quick.write_text(compose.read_text().replace("exit-timeout-secs=10", "exit-timeout-secs=2"))
-    with EmbeddedServer(repository, compose_file=quick) as server:
+    with EmbeddedServer(repository, compose_file=quick_to_stop(tmp_path)) as server:
         url = f"{server.http_url}/v2/models/{ENSEMBLE}/infer"
         statuses: list[int] = []
 
