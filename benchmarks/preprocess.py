@@ -7,24 +7,21 @@ pool. Times are wall time per image; ratios are formed round by round (timing.ra
 from __future__ import annotations
 
 import base64
-import multiprocessing
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import Connection
-from multiprocessing.synchronize import Barrier
 from typing import Any
 
-from benchmarks import pictures, pipelines, rivals, tutorial
+from benchmarks import instance, pictures, pipelines, rivals, tutorial
+from benchmarks.instance import PIPELINE, Instances, images_per_s
 from benchmarks.pictures import PictureSet
 from benchmarks.timing import Figure, interleaved, ratios
 from common.preprocess.preprocessor import Preprocessor, available_cores
 
 OURS, OPENCV, TORCHVISION, BARE = "ours", "opencv", "torchvision", "bare_decode"
-PIPELINE = "resnet50"
 BATCH_IMAGES = 24
-# Rounds of a size are chosen so that each takes about as long.
-ROUNDS = {"in500": 40, "hd1080": 12, "mp12": 7}
+# Rounds of a size are chosen so that each takes about as long; PNG and WebP decode more slowly.
+ROUNDS = {"in500": 40, "hd1080": 15, "mp12": 9}
+_ROUNDS_OF_SLOW_FORMATS = {"in500": 15, "hd1080": 5}
 
 Prepare = Callable[[bytes], object]
 Say = Callable[[str], None]
@@ -42,7 +39,8 @@ def run(scale: float = 1.0, say: Say = lambda _: None) -> dict[str, Any]:
     for size, format_name in _kinds():
         say(f"one image: {size} {format_name}")
         kind = pictures.picture_set(size, format_name)
-        rounds = max(3, round(ROUNDS[size] * scale))
+        usual = ROUNDS if format_name == "jpeg" else _ROUNDS_OF_SLOW_FORMATS
+        rounds = max(3, round(usual[size] * scale))
         bare = {BARE: rivals.bare_jpeg_decode} if format_name == "jpeg" else {}
         single.append(_single(stage, kind, others | bare, rounds))
     stage.close()
@@ -134,13 +132,14 @@ def _batch(others: dict[str, Prepare], rounds: int) -> dict[str, Any]:
 def _scaling(rounds: int, seconds: float) -> dict[str, Any]:
     """Images per second of one thread, of one thread per core, and of one process per core."""
     cores = available_cores()
-    texts = [base64.b64encode(data) for data in pictures.picture_set("in500").files]
+    texts = instance.texts()
     one, many = (pipelines.preprocessor(PIPELINE, threads=n) for n in (1, cores))
     rates: dict[str, list[float]] = {"one_thread": [], "threads": [], "instances": []}
-    with _Instances(texts, cores, seconds) as instances:
+    with Instances(cores, seconds) as instances:
         for _ in range(rounds):
-            rates["one_thread"].append(_rate(one, texts, seconds))
-            rates["threads"].append(_rate(many, texts * cores, seconds))
+            rates["one_thread"].append(images_per_s(one, texts, seconds))
+            # Many at once: the last ones, which keep only one thread busy, must not count for much.
+            rates["threads"].append(images_per_s(many, texts * 8, seconds))
             rates["instances"].append(instances.rate())
     one.close()
     many.close()
@@ -151,56 +150,6 @@ def _scaling(rounds: int, seconds: float) -> dict[str, Any]:
         "threads_over_one": ratios(rates["threads"], rates["one_thread"]).to_json(),
         "threads_over_instances": ratios(rates["threads"], rates["instances"]).to_json(),
     }
-
-
-def _rate(stage: Preprocessor, texts: Sequence[bytes], seconds: float) -> float:
-    started, images = time.perf_counter(), 0
-    while (elapsed := time.perf_counter() - started) < seconds:
-        stage(texts)
-        images += len(texts)
-    return images / elapsed
-
-
-class _Instances:
-    """Processes with one thread each, as Triton's instance_group would start them."""
-
-    def __init__(self, texts: Sequence[bytes], count: int, seconds: float) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._barrier = context.Barrier(count + 1)
-        self._pipes: list[Connection] = []
-        self._processes = []
-        for _ in range(count):
-            mine, theirs = context.Pipe()
-            process = context.Process(
-                target=_instance, args=(list(texts), seconds, self._barrier, theirs), daemon=True
-            )
-            process.start()
-            self._processes.append(process)
-            self._pipes.append(mine)
-
-    def __enter__(self) -> _Instances:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for pipe in self._pipes:
-            pipe.send(False)
-        for process in self._processes:
-            process.join(timeout=10)
-
-    def rate(self) -> float:
-        """Images per second of all together."""
-        for pipe in self._pipes:
-            pipe.send(True)
-        self._barrier.wait(timeout=60)
-        return sum(pipe.recv() for pipe in self._pipes)
-
-
-def _instance(texts: list[bytes], seconds: float, barrier: Barrier, pipe: Connection) -> None:
-    stage = pipelines.preprocessor(PIPELINE, threads=1)
-    while pipe.recv():
-        barrier.wait(timeout=60)
-        pipe.send(_rate(stage, texts, seconds))
-    stage.close()
 
 
 def _milliseconds(seconds: Sequence[float]) -> dict[str, float]:
