@@ -117,7 +117,7 @@ def _alerts() -> Table:
         queries=(Query(f"label_join({each}, {about})"),),
         columns={"severity": "Severity", "alertname": "Alert", "about": "About"},
         coloured={"Severity": SEVERITY_COLOURS},
-        widths={"Severity": 70, "Alert": 200},
+        widths={"Severity": 70, "Alert": 225},
         no_value="No alert fires",
         width=10,
     )
