@@ -84,6 +84,9 @@ rules: $(BIN)/.installed-dev  ## write Prometheus' rules and their tests from sc
 dashboards: $(BIN)/.installed-dev  ## write Grafana's dashboards from grafana/source
 	@python -m grafana.source $(ARGS)
 
+dashboard-pictures: $(BIN)/.installed-dev  ## play half an hour of traffic and draw docs/pictures (npm, chromium, prometheus)
+	@npm --prefix grafana/pictures ci && python -m grafana.pictures.scene $(ARGS)
+
 ## Checks
 .PHONY: test lint doctor fuzz soak
 test: $(BIN)/.installed-dev  ## every test that this machine can run
@@ -92,7 +95,8 @@ test: $(BIN)/.installed-dev  ## every test that this machine can run
 
 lint: $(BIN)/.installed-dev  ## ruff, mypy and the lint of every configuration
 	@ruff check . && ruff format --check . && mypy \
-		&& python scripts/generate_rules.py --check --env-file .env.example && python scripts/doctor.py --lint
+		&& python scripts/generate_rules.py --check --env-file .env.example \
+		&& python -m grafana.source --check && python scripts/doctor.py --lint
 
 doctor: $(BIN)/.installed-demo  ## is this machine fit to run the bundle, and if not, what to do
 	@python scripts/doctor.py $(ARGS)
