@@ -12,7 +12,7 @@ from benchmarks import measuring, process_tree, services
 from benchmarks.laws import HEAVY, LAWS, capacity_images_per_s
 from benchmarks.measuring import Bodies, Say
 from benchmarks.repositories import PIPELINE, Law, Variant
-from embedded import EmbeddedServer
+from embedded import EmbeddedError, EmbeddedServer
 
 _BASE = Variant(law=LAWS["t4"])
 SHIPPED = "as shipped: 1 + 1 instances, 500 µs"
@@ -61,12 +61,21 @@ def run(
 ) -> list[dict[str, Any]]:
     """A row per variant and load."""
     found = []
-    for name, variant in {**variants, TUTORIAL: _TUTORIAL_VARIANT}.items():
+    for name, variant in variants.items():
         say(f"sweep: {name}")
-        with services.tritonserver(variant) as server:
-            for row in _loads(server, rounds, seconds):
-                found.append({"variant": name, "pss_MB": row.pop("pss_MB"), **row})
+        found += _variant(name, variant, rounds, seconds)
+    say(f"sweep: {TUTORIAL}")
+    try:
+        found += _variant(TUTORIAL, _TUTORIAL_VARIANT, rounds, seconds)
+    except EmbeddedError as error:
+        # 64 processes that start at once are too much for a small or busy machine.
+        say(f"left out, since it does not start: {str(error).splitlines()[0]}")
     return found
+
+
+def _variant(name: str, variant: Variant, rounds: int, seconds: float) -> list[dict[str, Any]]:
+    with services.tritonserver(variant) as server:
+        return [{"variant": name, **row} for row in _loads(server, rounds, seconds)]
 
 
 def _loads(server: EmbeddedServer, rounds: int, seconds: float) -> list[dict[str, Any]]:

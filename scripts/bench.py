@@ -63,8 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LoadError as error:
         _say(str(error))
         return 2
+    results: dict[str, Any] = {}
     try:
-        results = _measure(FULL if options.full else BOUNDED, options.only)
+        _measure(FULL if options.full else BOUNDED, options.only, results)
     except LoadError as error:
         _say(str(error))
         return 1
@@ -74,8 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _say("interrupted")
         return 130
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    finally:
+        # What was measured before a failure took minutes, so it is kept.
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     _say(f"{options.output}: written after {results['took_s']} s")
     if options.json:
         print(json.dumps(results))
@@ -84,18 +87,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _measure(effort: Effort, only: Sequence[str] | None) -> dict[str, Any]:
+def _measure(effort: Effort, only: Sequence[str] | None, results: dict[str, Any]) -> None:
+    """Fill ``results`` part by part."""
     started = time.perf_counter()
-    results: dict[str, Any] = {
-        "schema": SCHEMA,
-        "effort": effort.name,
-        "machine": machine.describe(),
-    }
+    results |= {"schema": SCHEMA, "effort": effort.name, "machine": machine.describe()}
     for name, part in parts(effort).items():
         if only is None or name in only:
             results[name] = part()
-    results["took_s"] = round(time.perf_counter() - started)
-    return results
+            results["took_s"] = round(time.perf_counter() - started)
 
 
 def parts(effort: Effort) -> dict[str, Callable[[], Any]]:
