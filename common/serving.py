@@ -67,9 +67,13 @@ class PreprocessStage:
             return
 
         def finish(batch: np.ndarray, reports: list[ImageReport]) -> None:
-            _send(sender, _attempt(_preprocessed, batch, reports, received_ns))
+            try:
+                _send(sender, _attempt(_preprocessed, batch, reports, received_ns))
+            except Exception:
+                log.exception("an answer could not be sent")
+            finally:
+                self._pending.release(len(reports), size_bytes)
             self._observe(reports, time.perf_counter() - started)
-            self._pending.release(len(reports), size_bytes)
 
         self._preprocessor.submit(elements, finish)
 
