@@ -19,6 +19,8 @@ proc=${HEALTHCHECK_PROC:-/proc}
 fatal_score=4
 canary_timeout_s=4
 
+if [ -e "${TRITON_DRAIN_FILE:-}" ]; then echo "the server drains"; exit 0; fi
+
 read_state() { cat "$state.$1" 2> /dev/null || echo 0; }
 
 end_server() {

@@ -53,7 +53,12 @@ def copy_checkout(target: Path) -> None:
         if (PROJECT_ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(PROJECT_ROOT / name, target / name)
-    for path in [target, *target.rglob("*")]:
+    give_to_containers(target)
+
+
+def give_to_containers(folder: Path) -> None:
+    """What this test run's user wrote becomes the containers' own, as on a user's host."""
+    for path in [folder, *folder.rglob("*")]:
         os.chown(path, CONTAINER_UID, CONTAINER_UID)
 
 
@@ -118,11 +123,14 @@ class Stack:
     def up(
         self, *services: str, check: bool = True, **options: Any
     ) -> subprocess.CompletedProcess[str]:
-        """docker compose up, waiting until everything is healthy."""
+        """docker compose up, waiting until everything is healthy; a failure shows the logs."""
         options.setdefault("timeout_s", 200)
-        return self.compose(
-            "up", "-d", "--wait", "--wait-timeout", "150", *services, check=check, **options
-        )
+        arguments = ("up", "-d", "--wait", "--wait-timeout", "150", *services)
+        done = self.compose(*arguments, check=False, **options)
+        if check and done.returncode:
+            logs = self.compose("logs", "--no-color", "--tail", "25", check=False)
+            raise AssertionError(f"{done.stderr[-2000:]}\n{logs.stdout}{logs.stderr}")
+        return done
 
     def config(self) -> dict[str, Any]:
         """The files as Compose understands them."""
@@ -179,7 +187,7 @@ class Stack:
 
     def classify(self, *images: bytes) -> list[dict[str, Any]]:
         """The results of a batch that must be answered with 200."""
-        reply = self.infer(*images)
+        reply = self.infer(*images, timeout_s=60)
         assert reply.status_code == 200, reply.text[:500]
         return [json.loads(text) for text in reply.json()["outputs"][0]["data"]]
 

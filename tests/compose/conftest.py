@@ -83,13 +83,8 @@ def stack(engine: dict[str, str], project: Path) -> Iterator[Stack]:
         made.build()
         report("docker compose build", began_s)
         began_s = time.monotonic()
-        done = made.up(check=False)
+        made.up()
         report("docker compose up --wait", began_s)
-        if done.returncode:
-            logs = made.compose("logs", "--no-color", "--tail", "40", check=False)
-            pytest.fail(
-                f"the stack did not come up:\n{done.stderr[-2000:]}\n{logs.stdout}{logs.stderr}"
-            )
         yield made
     finally:
         made.compose("down", "--volumes", "--remove-orphans", "--timeout", "15", check=False)

@@ -90,6 +90,7 @@ class Probe:
                 "HEALTHCHECK_CANARY": str(PROJECT_ROOT / "docker/triton/canary.json"),
                 "HEALTHCHECK_STATE": str(self.folder / "state"),
                 "HEALTHCHECK_PROC": str(self.folder / "proc"),
+                "TRITON_DRAIN_FILE": str(self.folder / "draining"),
             },
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
@@ -183,6 +184,13 @@ def test_what_a_restart_would_not_cure_is_unhealthy_and_left_running(
 ) -> None:
     probe.api.code, probe.api.body = code, body
     assert [probe.run()[0] for _ in range(4)] == [1] * 4
+    assert not probe.was_ended()
+
+
+def test_a_server_that_drains_is_left_alone(probe: Probe) -> None:
+    (probe.folder / "draining").touch()
+    probe.api.code = 500
+    assert [probe.run() for _ in range(3)] == [(0, "the server drains\n")] * 3
     assert not probe.was_ended()
 
 

@@ -69,8 +69,8 @@ def test_the_images_sent_are_counted_in_prometheus(stack: Stack, photograph: byt
         return float(found[0]["value"][1]) if found else 0
 
     before = counted()
-    stack.classify(*[photograph] * 30)
-    wait_until(lambda: counted() >= before + 30, 45, "30 more images counted")
+    stack.classify(*[photograph] * 12)
+    wait_until(lambda: counted() >= before + 12, 45, "12 more images counted")
 
 
 def test_every_query_of_every_dashboard_passes_the_grafana_stub_and_prometheus(

@@ -238,6 +238,16 @@ def test_a_graceful_stop_is_quick_and_clean(stack: Stack) -> None:
     stack.up()
 
 
+def test_a_missing_engine_refuses_to_serve_and_says_how_to_build_it(stack: Stack) -> None:
+    done = stack.compose(
+        "run", "--rm", "--no-deps", "-T", "-e", "MODEL_CONFIG=tensorrt", "triton", "tritonserver",
+        "--model-repository=/models", check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "build-engine:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_engine_file_refuses_a_host_without_a_gpu(stack: Stack) -> None:
     files = "docker-compose.yml:tests/compose/ci.yml"
     done = stack.compose(

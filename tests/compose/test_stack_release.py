@@ -1,9 +1,10 @@
-"""New weights reach the running containers, and go away again, while clients keep asking."""
+"""Weights change and the server stops while clients keep asking: nobody gets a broken answer."""
 
 from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from compose_stack import Stack
+import requests
+from compose_stack import Stack, give_to_containers
 from onnx import numpy_helper
 
 MODEL = "model_repository/resnet50_inference/1/model.onnx"
@@ -73,6 +75,34 @@ def test_a_release_and_its_rollback_change_the_answers_without_a_failed_request(
         )  # fmt: skip
         assert stack.classify(photograph)[0]["predictions"][0]["class_id"] == FAVOURED_CLASS
         stack.run(*publish, "rollback", *server, timeout_s=120)
+        give_to_containers(stack.project)
         assert stack.classify(photograph)[0]["predictions"][0]["class_id"] == before
     assert set(codes) == {200}, {code: codes.count(code) for code in set(codes)}
     assert stack.restarts() == restarts
+
+
+def test_a_stop_under_load_answers_or_refuses_every_request(
+    stack: Stack, photograph: bytes
+) -> None:
+    stop = threading.Event()
+
+    def ask() -> list[int]:
+        codes = []
+        while not stop.is_set():
+            try:
+                codes.append(stack.infer(photograph, timeout_s=20).status_code)
+            except requests.ConnectionError:  # it has stopped; a time-out would be another error
+                stop.wait(PAUSE_S)
+        return codes
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        clients = [pool.submit(ask) for _ in range(CLIENTS)]
+        time.sleep(3)
+        stack.compose("stop", "triton")
+        exit_code = stack.inspect("triton")["State"]["ExitCode"]
+        stop.set()
+        codes = [code for client in clients for code in client.result()]
+    stack.up()
+    assert exit_code == 0
+    assert 200 in codes
+    assert set(codes) <= {200, OVERLOADED}
