@@ -108,7 +108,7 @@ def _flat(name: str, samples: list[int], allowed_bytes: int, allowed_share: floa
     grown = growth(samples)
     largest = max(samples, default=0)
     allowed = allowed_bytes + allowed_share * largest
-    detail = f"{grown / 1e6:+.1f} MB after the warm-up, {largest / 1e6:.0f} MB at most"
+    detail = f"{grown / 1e6:+.1f} MB after the warm-up, never above {largest / 1e6:.0f} MB"
     return Check(name, grown <= allowed and bool(samples), detail)
 
 

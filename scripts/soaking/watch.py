@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import psutil
 
 INTERVAL_S = 1.0
+_LEAST_SAMPLES = 2
 _SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -50,8 +52,17 @@ class Watcher:
 
 
 def growth(samples: list[int]) -> int:
-    """The last third's maximum above the middle third's; the first third is the warm-up."""
+    """How much the floor rose from the middle third to the last; the first is the warm-up.
+
+    The floor is the lower quartile. What a flood of large images takes for its moment comes and
+    goes and says nothing; what is never given back raises the floor.
+    """
     third = len(samples) // 3
-    if third == 0:
+    if third < _LEAST_SAMPLES:
         return 0
-    return max(samples[2 * third :]) - max(samples[third : 2 * third])
+    middle, last = samples[third : 2 * third], samples[2 * third :]
+    return round(_lower_quartile(last) - _lower_quartile(middle))
+
+
+def _lower_quartile(samples: list[int]) -> float:
+    return statistics.quantiles(samples, n=4, method="inclusive")[0]

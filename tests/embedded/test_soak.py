@@ -53,6 +53,8 @@ def test_the_corpus_holds_the_stated_share_of_bad_images() -> None:
     assert share == pytest.approx(corpus.BAD_SHARE, abs=0.01)
 
 
-def test_growth_after_the_warm_up_is_told_from_growth_during_it() -> None:
-    assert growth([10, 50, 90, 100, 100, 95, 100, 99, 98]) == 0
-    assert growth([10, 50, 90, 100, 100, 95, 100, 110, 120]) == 20
+def test_only_growth_of_the_floor_after_the_warm_up_counts() -> None:
+    warm_up, flat = [10, 40, 70, 90], [100, 100, 100, 180]
+    assert growth([*warm_up, *flat, *flat]) == 0
+    assert growth([*warm_up, *flat, 100, 100, 400, 400]) == 0
+    assert growth([*warm_up, *flat, 120, 120, 120, 180]) == 20
