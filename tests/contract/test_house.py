@@ -25,6 +25,8 @@ LAYERS = {
     "common": {"numpy", "triton_python_backend_utils"},
     "model_repository": set(),
 }
+# What pre- and postprocessing must not know of.
+OUTER_MODULES = ("common.serving", "common.triton", "common.metrics", "common.recorder")
 
 
 def imported(path: Path) -> set[str]:
@@ -44,16 +46,21 @@ def test_common_imports_only_what_its_layer_may(path: Path) -> None:
         top = name.partition(".")[0]
         assert top == "common" or top in sys.stdlib_module_names | LAYERS[folder], name
         if folder != "common":
-            assert name not in ("common.serving", "common.metrics", "common.recorder")
+            assert name not in (
+                "common.serving",
+                "common.triton",
+                "common.metrics",
+                "common.recorder",
+            )
 
 
-def test_only_serving_talks_to_triton() -> None:
+def test_only_one_module_touches_triton_s_python_api() -> None:
     users = {
         path.relative_to(PROJECT).as_posix()
         for path in PROJECT.glob("common/**/*.py")
         if "triton_python_backend_utils" in imported(path)
     }
-    assert users == {"common/serving.py"}
+    assert users == {"common/triton.py"}
 
 
 @pytest.mark.parametrize(

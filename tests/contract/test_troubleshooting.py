@@ -19,7 +19,7 @@ QUOTED = {
     "straight into a Cast": "scripts/engine/half.py",
     "no admin key at": "docker/triton/entrypoint.sh",
     "is not allowed; allowed": "common/errors.py",
-    "answering a request failed": "common/serving.py",
+    "answering a request failed": "common/triton.py",
     "models ignore PYTHONPATH": "embedded/preflight.py",
     "nothing was published": "scripts/export_onnx.py",
 }
