@@ -1,11 +1,11 @@
 """Measurements that confirm or refute what is said about the bundle; results in docs/benchmarks.md.
 
-pictures, rivals, timing         what is measured, against what, and how figures are formed
-preprocess, parity               one image in one process: speed and agreement
-process_tree, closed_loop, open_loop, services, repositories
-                                 whole servers under load
-end_to_end, sweep, simulated_gpu, memory, start_up
-                                 the experiments made of them
-capacity                         what the figures mean for another machine
-document, plots                  docs/benchmarks.md and its pictures, from the results alone
+pictures, crops, timing, machine          what is measured, on what, and how figures are formed
+tutorial, rivals, preprocess, instance    one image in one process: speed
+pipelines, references, parity             one image in one process: agreement
+apps/, models/, services, repositories    servers under test
+closed_loop, open_loop, process_tree      load, and what it costs
+end_to_end, sweep, laws, footprint        the experiments made of them
+targets, results, document, page_*        docs/benchmarks.md, from the results alone
+plots, summary, capacity                  pictures, the tables of `make bench`, `make plan-capacity`
 """

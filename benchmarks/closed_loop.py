@@ -49,6 +49,8 @@ def run(url: str, bodies: Sequence[Path], clients: int, seconds: float) -> Load:
     if done.returncode != 0 or not lines:
         raise LoadError(f"wrk failed: {(done.stderr or done.stdout).strip()[-200:]}")
     load = Load(**json.loads(lines[-1]))
-    if load.failed or not load.requests:
+    if load.failed:
         raise LoadError(f"{url}: {load.failed} of {load.requests} requests failed")
+    if not load.requests:
+        raise LoadError(f"{url}: no answer within {seconds:g} s; is the machine busy?")
     return load

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 try:
     from benchmarks import document, plots
-    from benchmarks.document import FOLDER, Results
+    from benchmarks.results import DOCUMENT, FOLDER, HEADLINE, Results
 except ModuleNotFoundError as missing:
     print(f"bench-docs: {missing}: pip install -e '.[bench]'", file=sys.stderr)
     sys.exit(2)
@@ -32,8 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if given is not None and given.resolve() != FOLDER / name:
                 shutil.copy(given, FOLDER / name)
         results = Results()
-        document.DOCUMENT.write_text(document.document(results), encoding="utf-8")
-        document.HEADLINE.write_text(document.headline(results) + "\n", encoding="utf-8")
+        DOCUMENT.write_text(document.document(results), encoding="utf-8")
+        HEADLINE.write_text(document.headline(results) + "\n", encoding="utf-8")
     except (OSError, ValueError) as error:
         print(f"bench-docs: {error}", file=sys.stderr)
         return 2
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     plots.draw_all(results.bench, results.parity, FOLDER)
-    print(document.DOCUMENT)
+    print(DOCUMENT)
     return 0
 
 

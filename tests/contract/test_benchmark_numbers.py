@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from benchmarks import document, plots, repositories
-from benchmarks.document import DOCUMENT, FOLDER, HEADLINE, Results
+from benchmarks.results import DOCUMENT, FOLDER, HEADLINE, Results
 
 REGENERATE = "run `make bench-docs`"
 
