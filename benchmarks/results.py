@@ -19,6 +19,7 @@ from benchmarks.timing import Figure
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FOLDER = DOCS / "benchmarks"
+BENCH, PARITY = FOLDER / "bench.json", FOLDER / "parity.json"
 DOCUMENT, HEADLINE = DOCS / "benchmarks.md", FOLDER / "headline.md"
 
 # How contenders and sizes are called on the page.
@@ -36,9 +37,9 @@ SIZES = {"in500": "500 × 375", "hd1080": "1920 × 1080", "mp12": "4000 × 3000"
 class Results:
     """The committed results, with the look-ups that the document needs."""
 
-    def __init__(self, folder: Path = FOLDER) -> None:
-        self.bench: dict[str, Any] = json.loads((folder / "bench.json").read_text("utf-8"))
-        self.parity: dict[str, Any] = json.loads((folder / "parity.json").read_text("utf-8"))
+    def __init__(self, bench: Path = BENCH, parity: Path = PARITY) -> None:
+        self.bench: dict[str, Any] = json.loads(bench.read_text("utf-8"))
+        self.parity: dict[str, Any] = json.loads(parity.read_text("utf-8"))
 
     def single(self, size: str, format_name: str = "jpeg") -> dict[str, Any]:
         """One image of a size and format."""

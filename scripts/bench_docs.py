@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 try:
     from benchmarks import document, plots
-    from benchmarks.results import DOCUMENT, FOLDER, HEADLINE, Results
+    from benchmarks.results import BENCH, DOCUMENT, FOLDER, HEADLINE, PARITY, Results
 except ModuleNotFoundError as missing:
     print(f"bench-docs: {missing}: pip install -e '.[bench]'", file=sys.stderr)
     sys.exit(2)
@@ -26,34 +26,39 @@ EXAMPLE = """example:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit 0: written; 2: results that cannot be read or lack a part."""
     options = _parse(arguments)
-    FOLDER.mkdir(parents=True, exist_ok=True)
     try:
-        for given, name in ((options.results, "bench.json"), (options.parity, "parity.json")):
-            if given is not None and given.resolve() != FOLDER / name:
-                shutil.copy(given, FOLDER / name)
-        results = Results()
-        DOCUMENT.write_text(document.document(results), encoding="utf-8")
-        HEADLINE.write_text(document.headline(results) + "\n", encoding="utf-8")
+        results = Results(options.results, options.parity)
+        page, headline = document.document(results), document.headline(results)
     except (OSError, ValueError) as error:
         print(f"bench-docs: {error}", file=sys.stderr)
         return 2
     except (KeyError, StopIteration) as error:
         print(
-            f"bench-docs: the results lack {error}: measure every part with `make bench`",
+            f"bench-docs: the results lack a part {error}: measure them all with `make bench`",
             file=sys.stderr,
         )
         return 2
+    _take_over(options.results, BENCH)
+    _take_over(options.parity, PARITY)
+    DOCUMENT.write_text(page, encoding="utf-8")
+    HEADLINE.write_text(headline + "\n", encoding="utf-8")
     plots.draw_all(results.bench, results.parity, FOLDER)
     print(DOCUMENT)
     return 0
+
+
+def _take_over(given: Path, kept: Path) -> None:
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    if given.resolve() != kept:
+        shutil.copy(given, kept)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--results", type=Path, metavar="FILE", help="take over a bench run")
-    parser.add_argument("--parity", type=Path, metavar="FILE", help="take over a parity run")
+    parser.add_argument("--results", type=Path, default=BENCH, metavar="FILE", help="a bench run")
+    parser.add_argument("--parity", type=Path, default=PARITY, metavar="FILE", help="a parity run")
     return parser.parse_args(arguments)
 
 
