@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -32,8 +33,9 @@ from soaking.watch import Watcher
 PROJECT = Path(__file__).resolve().parents[1]
 DEFAULT_SECONDS = 3600.0
 STEADY_CLIENTS = 4
-# Enough to fill the inference queue of configs/cpu.pbtxt and what runs beside it.
-FLOOD_CLIENTS = 96
+# Three times what the inference queue of configs/cpu.pbtxt holds; without a gRPC channel each.
+FLOOD_CLIENTS = 192
+FLOOD_WAYS = ("json", "json", "json", "generate")
 STEADY_S, FLOOD_S = 20.0, 10.0
 JOIN_S = 120.0
 
@@ -55,10 +57,20 @@ class Soak:
         self._plan = Plan(elements, reference(first, elements))
         first.close()
 
-    def send(self, clients: int, duration_s: float, stop: threading.Event) -> None:
-        """So many clients for so long, or until told to stop."""
+    def steady(self, duration_s: float, stop: threading.Event) -> None:
+        """A few clients for so long, or until told to stop."""
+        self._send(STEADY_CLIENTS, self._plan, duration_s, stop)
+
+    def flood(self, duration_s: float, stop: threading.Event) -> None:
+        """More than the server can do."""
+        self._send(FLOOD_CLIENTS, replace(self._plan, ways=FLOOD_WAYS), duration_s, stop)
+
+    def _send(self, clients: int, plan: Plan, duration_s: float, stop: threading.Event) -> None:
         ended = threading.Event()
-        threads = [threading.Thread(target=self._one, args=(n, ended)) for n in range(clients)]
+        threads = [
+            threading.Thread(target=self._one, args=(plan, self._seed + n, ended))
+            for n in range(clients)
+        ]
         self._seed += clients
         for thread in threads:
             thread.start()
@@ -69,10 +81,10 @@ class Soak:
             if thread.is_alive():
                 self.tally.fault(f"a request hangs for more than {JOIN_S:.0f} s")
 
-    def _one(self, number: int, ended: threading.Event) -> None:
+    def _one(self, plan: Plan, seed: int, ended: threading.Event) -> None:
         client = self._client()
         try:
-            run(client, self._plan, self.tally, self._seed + number, ended)
+            run(client, plan, self.tally, seed, ended)
         finally:
             client.close()
 
@@ -93,8 +105,8 @@ def soak(server: EmbeddedServer, options: argparse.Namespace, progress: Progress
     started = time.monotonic()
     try:
         while (left := options.seconds - (time.monotonic() - started)) > 0 and not stop.is_set():
-            whole.send(STEADY_CLIENTS, min(STEADY_S, left), stop)
-            whole.send(FLOOD_CLIENTS, min(FLOOD_S, max(0.0, left - STEADY_S)), stop)
+            whole.steady(min(STEADY_S, left), stop)
+            whole.flood(min(FLOOD_S, max(0.0, left - STEADY_S)), stop)
             done = min(options.seconds, time.monotonic() - started)
             statuses = dict(sorted(whole.tally.statuses.items()))
             progress.update(task, completed=done, description=f"soak {statuses}")

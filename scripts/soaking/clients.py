@@ -64,16 +64,15 @@ class Tally:
 
 
 class Client:
-    """One connection over HTTP and one over gRPC; used by one thread."""
+    """One connection over HTTP and, once it is used, one over gRPC; used by one thread."""
 
     def __init__(self, http_url: str, grpc_address: str, ensemble: str) -> None:
         self._url = f"{http_url}/v2/models/{ensemble}"
         self._ensemble = ensemble
         self._http = requests.Session()
         self._http.trust_env = False
-        unlimited = [(f"grpc.max_{way}_message_length", -1) for way in ("send", "receive")]
-        channel = [("grpc.enable_http_proxy", 0), *unlimited]
-        self._grpc = triton_grpc.InferenceServerClient(grpc_address, channel_args=channel)
+        self._grpc_address = grpc_address
+        self._grpc: Any = None
 
     def infer(
         self, way: str, elements: Sequence[Element], parameters: Mapping[str, Any]
@@ -85,7 +84,8 @@ class Client:
     def close(self) -> None:
         """Give both connections back."""
         self._http.close()
-        self._grpc.close()
+        if self._grpc is not None:
+            self._grpc.close()
 
     def _json(self, images: list[bytes], parameters: Mapping[str, Any]) -> Any:
         data = [_text(image) for image in images]
@@ -111,6 +111,10 @@ class Client:
         )
 
     def _by_grpc(self, images: list[bytes], parameters: Mapping[str, Any]) -> Any:
+        if self._grpc is None:
+            unlimited = [(f"grpc.max_{way}_message_length", -1) for way in ("send", "receive")]
+            channel = [("grpc.enable_http_proxy", 0), *unlimited]
+            self._grpc = triton_grpc.InferenceServerClient(self._grpc_address, channel_args=channel)
         tensor = triton_grpc.InferInput("RAW_IMAGE", [len(images), 1], "BYTES")
         tensor.set_data_from_numpy(texts(images))
         try:
@@ -126,10 +130,11 @@ class Client:
 
 @dataclass(frozen=True)
 class Plan:
-    """What every client needs: the corpus and what its pictures get when sent alone."""
+    """What a client needs: the corpus, what its pictures get alone, and the ways to send them."""
 
     corpus: Corpus
     expected: Mapping[bytes, Predictions]
+    ways: tuple[str, ...] = ("json", "json", "generate", "grpc")
 
 
 def reference(client: Client, corpus: Corpus) -> dict[bytes, Predictions]:
@@ -157,7 +162,7 @@ def run(client: Client, plan: Plan, tally: Tally, seed: int, stop: threading.Eve
             parameters["top_k"] = 0
         if source.random() < 0.2:
             parameters["lang"] = "zh"
-        way = source.choice(("json", "json", "generate", "grpc"))
+        way = source.choice(plan.ways)
         started = time.monotonic()
         try:
             status, results, text = client.infer(way, elements, parameters)
