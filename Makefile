@@ -4,7 +4,11 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 export PATH := $(abspath $(BIN)):$(PATH)
--include .env
+# As for docker compose: the environment wins over .env.
+ifneq (,$(wildcard .env))
+$(shell mkdir -p build && sed 's/^\([A-Z_][A-Z0-9_]*\)=/\1 ?= /' .env > build/env.mk)
+include build/env.mk
+endif
 GIT_REVISION ?= $(shell git rev-parse --short HEAD 2>/dev/null)
 export
 
@@ -12,11 +16,15 @@ export
 help:  ## this list
 	@awk -F':.*## ' '/^##/ {printf "\n%s\n", substr($$0, 4)} /^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
+# $(call need,VARIABLE,example): stop with one line where a variable is missing.
+need = @test -n '$($(1))' || { echo "usage: make $@ $(1)=$(2)" >&2; exit 2; }
+
 # Installed again whenever pyproject.toml changes.
 $(BIN)/.installed-%: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing the $* dependencies into $(VENV); several minutes the first time" >&2
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$*]' \
+		$(if $(TORCH_INDEX_URL),--extra-index-url '$(TORCH_INDEX_URL)')
 	@touch $@
 
 ## Embedded mode: the real tritonserver on this CPU, no Docker, no GPU
@@ -24,11 +32,12 @@ $(BIN)/.installed-%: pyproject.toml
 demo: $(BIN)/.installed-demo  ## install, export, serve, classify photographs, show the answers, stop
 	@python scripts/demo.py $(ARGS)
 
-serve: $(BIN)/.installed-demo  ## serve in the foreground on HTTP_PORT, GRPC_PORT, METRICS_PORT
+serve: $(BIN)/.installed-demo secrets  ## serve in the foreground on HTTP_PORT, GRPC_PORT, METRICS_PORT
 	@python scripts/serve.py $(ARGS)
 
 classify: $(BIN)/.installed-demo  ## classify IMG=file, folder, glob or URL on a running server
-	@python scripts/classify.py $(IMG) $(ARGS)
+	$(call need,IMG,photo.jpg)
+	@python scripts/classify.py '$(IMG)' $(ARGS)
 
 ## Models: export, add, publish
 .PHONY: export-onnx export-trt new-pipeline publish rollback versions
@@ -39,9 +48,12 @@ export-trt:  ## model.onnx to a TensorRT FP16 engine for this GPU, in the export
 	@docker compose run --rm --build export
 
 new-pipeline: $(BIN)/.installed-demo  ## four model folders for NAME and ONNX=file (ARGS='--labels ...')
+	$(call need,NAME,my_classifier)
+	$(call need,ONNX,my_classifier.onnx)
 	@python scripts/new_pipeline.py $(NAME) --onnx $(ONNX) $(ARGS)
 
 publish: $(BIN)/.installed-demo  ## ONNX=file becomes the next version of a running server, or nothing changes
+	$(call need,ONNX,model.onnx)
 	@python scripts/publish.py publish $(ONNX) $(if $(LABELS),--labels $(LABELS)) $(ARGS)
 
 rollback: $(BIN)/.installed-demo  ## go back to the version before
@@ -95,7 +107,7 @@ test: $(BIN)/.installed-dev  ## every test that this machine can run
 
 lint: $(BIN)/.installed-dev  ## ruff, mypy and the lint of every configuration
 	@ruff check . && ruff format --check . && mypy \
-		&& python scripts/generate_rules.py --check --env-file .env.example \
+		&& python scripts/generate_rules.py --check \
 		&& python -m grafana.source --check && python scripts/doctor.py --lint
 
 doctor: $(BIN)/.installed-demo  ## is this machine fit to run the bundle, and if not, what to do

@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from common import manifest
 from embedded import EmbeddedError, EmbeddedServer, PreflightError, ServerDied
 
 DEFAULT_PORTS = {"http": 8000, "grpc": 8001, "metrics": 8002}
@@ -27,7 +28,9 @@ exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 the server ended or does not answe
 def main() -> int:
     """Run the server until a signal ends it; see the exit codes in --help."""
     arguments = _parse()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # SIGINT too: a shell without job control starts background processes with it ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         return _serve(arguments)
     except KeyboardInterrupt:
@@ -68,12 +71,30 @@ def _welcome(server: EmbeddedServer) -> str:
         f"metrics  {server.metrics_url}",
         f"log      {server.log_path}",
     ]
+    asked_for = os.environ.get("MODEL_CONFIG", server.config_name)
+    if asked_for != server.config_name:
+        lines.append(f"MODEL_CONFIG={asked_for} is for the Compose stack: this serves cpu.")
+    for ensemble in server.ensembles:
+        if not _is_meaningful(server, ensemble):
+            lines.append(f"{ensemble}: random weights, its labels are meaningless")
+    lines.append("Ask it, without any library:")
     for ensemble in server.ensembles:
         lines.append(
-            f"""curl -s {server.http_url}/v2/models/{ensemble}/generate """
-            """-d "{\\"RAW_IMAGE\\": \\"$(base64 -w0 photo.jpg)\\"}\""""
+            f"""printf '{{"RAW_IMAGE": "%s"}}' "$(base64 -w0 docs/pictures/cat.jpg)" | """
+            f"curl -sS -d @- {server.http_url}/v2/models/{ensemble}/generate"
         )
     return "\n".join([*lines, "Ctrl-C stops it."])
+
+
+def _is_meaningful(server: EmbeddedServer, ensemble: str) -> bool:
+    """Whether the newest weights of a pipeline are more than random numbers."""
+    inference = server.model_repository / f"{ensemble.removesuffix('_ensemble')}_inference"
+    versions = [folder for folder in inference.glob("[1-9]*") if folder.name.isdigit()]
+    try:
+        served = manifest.read(max(versions, key=lambda folder: int(folder.name)))
+    except (ValueError, manifest.ManifestError):
+        return True  # a model without a manifest: nothing is known against it
+    return bool(served["meaningful"])
 
 
 def _parse() -> argparse.Namespace:

@@ -71,11 +71,11 @@ def _decode(text: bytes, element: bytes) -> bytes:
     padding = len(compact) - len(bare)
     needed = -len(bare) % 4
     if needed == 3 or padding not in range(needed + 1):
-        raise _refusal(element, "the base64 text has an impossible length or padding")
+        raise _refusal(element, "neither an image file nor base64: impossible length or padding")
     try:
         return pybase64.b64decode(bare + b"=" * needed, validate=True)
     except (binascii.Error, ValueError):
-        raise _refusal(element, "the text holds signs that are not base64") from None
+        raise _refusal(element, "neither an image file nor base64: it holds other signs") from None
 
 
 def _refusal(element: bytes, message: str) -> InvalidBase64 | UnsupportedFormat:
