@@ -9,6 +9,7 @@ set -euo pipefail
 ENGINE_DIR=${ENGINE_DIR:-/tmp/rtb-engine} # short: unix sockets allow 107 bytes
 RUN=${ENGINE_RUN:-$ENGINE_DIR/run}
 ROOT=$ENGINE_DIR/root
+SUBNETS=172.30.0.0
 SOCKET=unix://$RUN/docker.sock
 ENGINE_PACKAGES=(docker.io docker-cli docker-buildx docker-compose containerd tini)
 STANDIN_PACKAGES=(prometheus promtool busybox-static libc6)
@@ -49,9 +50,14 @@ start() {
   if [ -s "$RUN/pid" ]; then
     is_alive "$(cat "$RUN/pid")" && { say "already up"; return; }
     rm -f "$RUN/pid" # dockerd would take a zombie's pid for a live daemon
+    restore_network
   fi
+  [ ! -e /sys/class/net/docker0 ] || cannot "another Docker engine runs here (docker0 exists); two would fight over it"
+  # For stop: what dockerd changes on the host.
+  iptables -S FORWARD | head -1 > "$RUN/forward-policy"
+  cat /proc/sys/net/ipv4/ip_forward > "$RUN/ip-forward"
   PATH=$ROOT/usr/sbin:$ROOT/usr/bin:$PATH setsid dockerd --data-root "$RUN/data" --exec-root "$RUN/exec" \
-    -H "$SOCKET" --pidfile "$RUN/pid" --ip 127.0.0.1 --default-address-pool base=172.30.0.0/16,size=24 \
+    -H "$SOCKET" --pidfile "$RUN/pid" --ip 127.0.0.1 --default-address-pool base=$SUBNETS/16,size=24 \
     --log-level warn > "$RUN/dockerd.log" 2>&1 < /dev/null &
   for _ in $(seq 60); do
     if "$ROOT/usr/bin/docker" -H "$SOCKET" version > /dev/null 2>&1; then
@@ -65,6 +71,14 @@ start() {
   exit 1
 }
 
+restore_network() {
+  ip link del docker0 2> /dev/null || true
+  iptables-save | grep -vE "DOCKER|docker0|br-[0-9a-f]{12}|-s ${SUBNETS%.*.*}\." | iptables-restore
+  # The line is an iptables command: -P FORWARD ACCEPT.
+  xargs iptables < "$RUN/forward-policy"
+  cat "$RUN/ip-forward" > /proc/sys/net/ipv4/ip_forward
+}
+
 stop() {
   [ -s "$RUN/pid" ] || return 0
   local pid
@@ -73,7 +87,7 @@ stop() {
   for _ in $(seq 60); do is_alive "$pid" || break; sleep 0.5; done
   if is_alive "$pid"; then say "dockerd $pid did not stop"; exit 1; fi
   rm -f "$RUN/pid"
-  ip link del docker0 2> /dev/null || true
+  restore_network
   awk -v run="$RUN/" 'index($2, run) == 1 {print $2}' /proc/mounts | sort -r | xargs -r umount -l
   rm -rf "$RUN"
   say "stopped"

@@ -73,6 +73,11 @@ def test_the_images_sent_are_counted_in_prometheus(stack: Stack, photograph: byt
     wait_until(lambda: counted() >= before + 12, 45, "12 more images counted")
 
 
+def test_what_runs_is_visible_as_build_info(stack: Stack) -> None:
+    found = wait_until(lambda: stack.query("pipeline_build_info"), 45, "pipeline_build_info")
+    assert {series["metric"]["config"] for series in found} == {"cpu"}
+
+
 def test_every_query_of_every_dashboard_passes_the_grafana_stub_and_prometheus(
     stack: Stack,
 ) -> None:
