@@ -23,6 +23,7 @@ if docker image inspect "$TRITON_IMAGE" "$PROMETHEUS_IMAGE" "$GRAFANA_IMAGE" > /
 
 rm -rf "$work/trees"
 mkdir -p "$work/trees" "$work/wheels"
+export TMPDIR=$work/trees # docker leaves a copy of every Dockerfile that it reads from stdin
 cd "$work"
 
 debian_base() { # what the models and the scripts need of this machine's Debian release, unpacked
