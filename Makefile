@@ -67,11 +67,14 @@ versions: $(BIN)/.installed-demo  ## what is kept, what is live
 secrets:  ## make the admin key and Grafana's password, once
 	@$(PYTHON) scripts/create_secrets.py
 
+# The export first and alone: if it fails, what runs keeps running.
+CPU_FILES := -f docker-compose.yml -f compose.cpu.yml
 up: secrets  ## build, export and start everything on a GPU host
-	@docker compose up --build --detach --wait
+	@docker compose build && docker compose run --rm export && docker compose up --detach --wait
 
 up-cpu: secrets  ## the same stack without a GPU
-	@docker compose -f docker-compose.yml -f compose.cpu.yml up --build --detach --wait
+	@docker compose $(CPU_FILES) build && docker compose $(CPU_FILES) run --rm export \
+		&& docker compose $(CPU_FILES) up --detach --wait
 
 down:  ## stop the stack; volumes stay
 	@docker compose down
