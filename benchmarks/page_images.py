@@ -81,7 +81,7 @@ def _agreement_table(found: dict[str, Any]) -> str:
         *("total_variation_median", "total_variation_p99"),
     )
     rows = [
-        (name, *(f"{figures[key]:g}" for key in keys))
+        (name, *(f"{figures[key]:g}" if key in figures else "" for key in keys))
         for name, figures in {**found["sets"], "all": found["all"]}.items()
     ]
     return markdown(

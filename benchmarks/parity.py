@@ -32,7 +32,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Compared:
-    """One crop: how the reference and the served answer relate; probabilities 0..1."""
+    """One crop: how the reference and the served answer relate; probabilities 0..1.
+
+    ``opencv_top1_equal`` is None with random weights, which hardly notice how pixels were made.
+    """
 
     set_name: str
     kind: str
@@ -42,7 +45,7 @@ class Compared:
     top1_in_top5: bool
     total_variation: float
     max_difference: float
-    opencv_top1_equal: bool
+    opencv_top1_equal: bool | None
 
     @property
     def is_near_tie(self) -> bool:
@@ -103,7 +106,7 @@ class Pipeline:
             bool(order[0] in ids),
             float(np.abs(reference - served).sum() / 2),
             float(np.abs(reference - served).max()),
-            bool(self.opencv(crop.data).argmax() == order[0]),
+            bool(self.opencv(crop.data).argmax() == order[0]) if self.is_meaningful else None,
         )
 
 
@@ -133,19 +136,21 @@ def summary(pipeline: Pipeline, compared: Sequence[Compared]) -> dict[str, Any]:
 def _figures(compared: Sequence[Compared]) -> dict[str, Any]:
     clear = [c for c in compared if not c.is_near_tie]
     distances = [c.total_variation for c in compared]
-    return {
+    figures = {
         "crops": len(compared),
         "near_ties": len(compared) - len(clear),
         "top1_percent": _percent(c.top1_equal for c in compared),
         "top1_percent_without_ties": _percent(c.top1_equal for c in clear),
         "top1_in_top5_percent": _percent(c.top1_in_top5 for c in compared),
         "top5_overlap_percent": _percent(c.top5_overlap for c in compared),
-        "opencv_top1_percent": _percent(c.opencv_top1_equal for c in compared),
-        "opencv_top1_percent_without_ties": _percent(c.opencv_top1_equal for c in clear),
         "total_variation_median": round(float(np.median(distances)), 4),
         "total_variation_p99": round(float(np.percentile(distances, 99)), 4),
         "max_probability_difference": round(max(c.max_difference for c in compared), 4),
     }
+    opencv = [c.opencv_top1_equal for c in clear if c.opencv_top1_equal is not None]
+    if opencv:
+        figures["opencv_top1_percent_without_ties"] = _percent(opencv)
+    return figures
 
 
 def _percent(values: Iterable[float]) -> float:

@@ -111,7 +111,14 @@ def table(summarised: dict[str, Any]) -> Table:
     """A row per set of crops."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
     shown.add_column("crops")
-    for name in ("number", "near-ties", "top-1 %", "without ties", "in top-5 %", "OpenCV top-1 %"):
+    for name in (
+        "number",
+        "near-ties",
+        "top-1 %",
+        "without ties",
+        "in top-5 %",
+        "OpenCV without ties",
+    ):
         shown.add_column(name, justify="right")
     shown.add_column("probability distance", justify="right")
     for name, figures in {**summarised["sets"], "all": summarised["all"]}.items():
@@ -120,7 +127,7 @@ def table(summarised: dict[str, Any]) -> Table:
             *(str(figures[key]) for key in ("crops", "near_ties", "top1_percent")),
             str(figures["top1_percent_without_ties"]),
             str(figures["top1_in_top5_percent"]),
-            str(figures["opencv_top1_percent"]),
+            str(figures.get("opencv_top1_percent_without_ties", "")),
             f"{figures['total_variation_median']} (P99 {figures['total_variation_p99']})",
         )
     return shown
