@@ -78,6 +78,9 @@ def server_environment(config_name: str) -> dict[str, str]:
     environment["LD_LIBRARY_PATH"] = _path_list(libraries, environment.get("LD_LIBRARY_PATH"))
     # The stub takes its prefix, and so its site-packages, from the first python on PATH.
     environment["PATH"] = _path_list([Path(sys.executable).parent], environment.get("PATH"))
+    # Each of glibc's arenas (8 per core) keeps its largest flood for ever: a soak with 192 clients
+    # ended at 1.6 GB instead of 1.1 GB, and no request was faster for it.
+    environment.setdefault("MALLOC_ARENA_MAX", "2")
     # Everything of embedded mode runs on the CPU, also where a GPU is present.
     environment["CUDA_VISIBLE_DEVICES"] = ""
     return environment

@@ -26,7 +26,7 @@ from rich.table import Table
 from client.arguments import seconds
 from embedded import EmbeddedError, EmbeddedServer
 from soaking import corpus
-from soaking.clients import Client, Plan, Tally, reference, run
+from soaking.clients import MAX_IMAGES, Client, Plan, Tally, reference, run
 from soaking.verdict import Check, Counters, judge
 from soaking.watch import Watcher
 
@@ -63,7 +63,16 @@ class Soak:
 
     def flood(self, duration_s: float, stop: threading.Event) -> None:
         """More than the server can do."""
-        self._send(FLOOD_CLIENTS, replace(self._plan, ways=FLOOD_WAYS), duration_s, stop)
+        plan = replace(self._plan, ways=FLOOD_WAYS)
+        self._send(FLOOD_CLIENTS, plan, duration_s, stop)
+
+    def worst(self, duration_s: float, stop: threading.Event) -> None:
+        """A flood of the largest images: what memory allocators keep of it is their most."""
+        largest = self._plan.corpus.largest()
+        plan = replace(
+            self._plan, corpus=largest, ways=FLOOD_WAYS, images=(1,) * 19 + (MAX_IMAGES,)
+        )
+        self._send(FLOOD_CLIENTS, plan, duration_s, stop)
 
     def _send(self, clients: int, plan: Plan, duration_s: float, stop: threading.Event) -> None:
         ended = threading.Event()
@@ -104,6 +113,7 @@ def soak(server: EmbeddedServer, options: argparse.Namespace, progress: Progress
     watching.start()
     started = time.monotonic()
     try:
+        whole.worst(min(FLOOD_S, options.seconds), stop)
         while (left := options.seconds - (time.monotonic() - started)) > 0 and not stop.is_set():
             whole.steady(min(STEADY_S, left), stop)
             whole.flood(min(FLOOD_S, max(0.0, left - STEADY_S)), stop)

@@ -24,7 +24,7 @@ TIMEOUT_S = 60.0
 SHED = ("overloaded: ", "Exceeds maximum queue size", "Request timeout expired")
 # Some requests are malformed: HTTP 400.
 REFUSED_SHARE = 0.03
-_MAX_IMAGES = 8
+MAX_IMAGES = 8
 _POLITE_PAUSE_S = 0.05
 _SHOWN = 20
 
@@ -130,11 +130,12 @@ class Client:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a client needs: the corpus, what its pictures get alone, and the ways to send them."""
+    """What a client needs: the corpus, what its pictures get alone, how and how many to send."""
 
     corpus: Corpus
     expected: Mapping[bytes, Predictions]
     ways: tuple[str, ...] = ("json", "json", "generate", "grpc")
+    images: tuple[int, ...] = (1,) * 30 + (2,) * 10 + (4,) * 9 + (MAX_IMAGES,)
 
 
 def reference(client: Client, corpus: Corpus) -> dict[bytes, Predictions]:
@@ -154,9 +155,7 @@ def run(client: Client, plan: Plan, tally: Tally, seed: int, stop: threading.Eve
     """Send until told to stop; after a 503 pause shortly, as a polite client does."""
     source = random.Random(seed)
     while not stop.is_set():
-        elements = [plan.corpus.draw(source) for _ in range(source.choice((1, 1, 1, 2, 4)))]
-        if source.random() < 0.02:
-            elements = [plan.corpus.draw(source) for _ in range(_MAX_IMAGES)]
+        elements = [plan.corpus.draw(source) for _ in range(source.choice(plan.images))]
         parameters: dict[str, Any] = {"top_k": source.choice((1, 3, 5))}
         if source.random() < REFUSED_SHARE:
             parameters["top_k"] = 0

@@ -23,6 +23,7 @@ _FORMATS: tuple[tuple[str, dict[str, object]], ...] = (
 )
 _SIZES_PX = ((64, 48), (224, 224), (320, 240), (640, 480), (400, 900), (1280, 960))
 _LARGEST_PX = (2400, 1800)
+_LARGE = 4
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Corpus:
 
     good: tuple[Element, ...]
     bad: tuple[Element, ...]
+
+    def largest(self) -> Corpus:
+        """The same with the largest pictures alone."""
+        ordered = sorted(self.good, key=lambda element: len(element.data))
+        return Corpus(tuple(ordered[-_LARGE:]), self.bad)
 
     def draw(self, source: random.Random) -> Element:
         """One element, bad with BAD_SHARE."""
