@@ -11,7 +11,7 @@ import requests
 # The environment variable that tells the preprocess stage which file to look for.
 DRAIN_FILE_VARIABLE = "TRITON_DRAIN_FILE"
 # Above the longest wait that the inference queue allows: what takes longer hangs.
-DRAIN_TIMEOUT_S = 5.0
+DRAIN_TIMEOUT_S = 12.0
 _POLL_INTERVAL_S = 0.05
 _QUIET_POLLS = 3
 _PAGE_TIMEOUT_S = 2.0

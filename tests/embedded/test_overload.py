@@ -31,6 +31,8 @@ OVERLOAD = 10
 SECONDS = 8.0
 CLIENTS = 160
 RECOVERY_SECONDS = 5.0
+# The arithmetic uses mean rates; the slowest seconds of a shared machine are so much slower.
+SLOWEST_SECONDS = 1.3
 # Pixels and bytes of everything that may wait, several times over, and what allocators keep.
 MEMORY_BYTES = 400e6
 SHM_BYTES = 128e6
@@ -147,22 +149,24 @@ def test_ten_times_the_capacity_is_shed_and_what_is_accepted_is_answered_in_time
     per_second = len(accepted) / SECONDS
     # Longest wait in the queue, the batch that runs at its end, and the request's own batch; in
     # front of them what preprocess lets wait, at the rate at which it gets rid of it.
-    waiting = policy.default_timeout_microseconds / 1e6
+    full_queue = policy.max_queue_size / per_second
+    waiting = min(policy.default_timeout_microseconds / 1e6, full_queue)
     batches = 2 * config.max_batch_size / per_second
     preprocess = read_config(repository / "resnet50_preprocess" / "config.pbtxt")
     in_front = int(parameters_of(preprocess)["max_pending_images"])
     front = in_front / (len(traffic.done) / SECONDS)
+    bound = (waiting + batches + front) * SLOWEST_SECONDS
     p99 = accepted[int(len(accepted) * 0.99)]
     print(
         f"capacity {capacity:.0f}/s, offered {OVERLOAD * capacity:.0f}/s, sent "
         f"{len(traffic.done) / SECONDS:.0f}/s, accepted {per_second:.0f}/s, p99 {p99:.2f} s, "
-        f"bound {waiting + batches + front:.2f} s, 503 after "
+        f"bound {bound:.2f} s, 503 after "
         f"{statistics.median(traffic.times_s(503)) * 1e3:.0f} ms, memory "
         f"+{(max(memory.resident) - memory.resident[0]) / 1e6:.0f} MB, shm "
         f"+{(max(memory.shared) - memory.shared[0]) / 1e6:.0f} MB"
     )
     assert statuses[503] > statuses[200], "this was no overload"
-    assert p99 <= waiting + batches + front
+    assert p99 <= bound
     assert max(memory.resident) - memory.resident[0] < MEMORY_BYTES
     assert max(memory.shared) - memory.shared[0] < SHM_BYTES
 
