@@ -105,7 +105,8 @@ def _encoded(name: str, picture: Image.Image, rng: np.random.Generator) -> Crop:
     else:
         quality, subsampling = int(rng.integers(50, 100)), int(rng.integers(3))
         options = {"format": "JPEG", "quality": quality, "subsampling": subsampling}
-        options["progressive"] = bool(rng.integers(2))
+        # Cameras do not write progressive files of that size, and they take seconds each.
+        options["progressive"] = bool(rng.integers(2)) and name != "mp12"
         kind = f"jpeg q{quality} {('4:4:4', '4:2:2', '4:2:0')[subsampling]}"
         if rng.uniform() < 0.25:
             orientation = int(rng.integers(2, 9))

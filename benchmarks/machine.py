@@ -29,6 +29,7 @@ def describe() -> dict[str, Any]:
         "cores": available_cores(),
         "memory_GB": round(psutil.virtual_memory().total / 1e9),
         "load_before": round(os.getloadavg()[0], 1),
+        "nice": os.nice(0),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "commit": _commit(),

@@ -41,7 +41,9 @@ def tritonserver(variant: Variant, copies: int = 1) -> Iterator[EmbeddedServer]:
     """The real tritonserver on a repository of its own."""
     with tempfile.TemporaryDirectory(prefix="triton-bench-") as folder:
         repository = build(Path(folder) / "models", variant, copies)
-        with quiet(), EmbeddedServer(repository, start_timeout_s=180) as server:
+        with contextlib.ExitStack() as running:
+            with quiet():
+                server = running.enter_context(EmbeddedServer(repository, start_timeout_s=180))
             yield server
 
 

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LoadError as error:
         _say(str(error))
         return 2
-    results: dict[str, Any] = {}
+    results = _earlier(options.output) if options.only else {}
     try:
         _measure(FULL if options.full else BOUNDED, options.only, results)
     except LoadError as error:
@@ -87,14 +87,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _earlier(output: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
 def _measure(effort: Effort, only: Sequence[str] | None, results: dict[str, Any]) -> None:
     """Fill ``results`` part by part."""
-    started = time.perf_counter()
+    started, earlier_s = time.perf_counter(), results.get("took_s", 0)
     results |= {"schema": SCHEMA, "effort": effort.name, "machine": machine.describe()}
     for name, part in parts(effort).items():
         if only is None or name in only:
             results[name] = part()
-            results["took_s"] = round(time.perf_counter() - started)
+            results["took_s"] = earlier_s + round(time.perf_counter() - started)
 
 
 def parts(effort: Effort) -> dict[str, Callable[[], Any]]:
@@ -128,7 +136,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="more rounds, clients, rates, variants (about an hour)",
     )
     parser.add_argument(
-        "--only", nargs="+", choices=list(parts(BOUNDED)), metavar="PART", help="measure only these"
+        "--only",
+        nargs="+",
+        choices=list(parts(BOUNDED)),
+        metavar="PART",
+        help="measure only these, and keep the other parts that the output holds",
     )
     parser.add_argument(
         "--output", type=Path, default=DEFAULT_OUTPUT, help="default: %(default)s", metavar="FILE"
