@@ -14,7 +14,7 @@ from soaking.clients import Tally
 from soaking.watch import Watcher, growth
 
 # What allocators may still keep after the warm-up: of the resident size, and in bytes.
-RESIDENT_SHARE = 0.05
+RESIDENT_SHARE = 0.15
 RESIDENT_BYTES = 24 << 20
 # Two steps by which a region grows.
 SHARED_BYTES = 16 << 20
