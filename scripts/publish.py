@@ -29,10 +29,13 @@ try:
     from embedded.preflight import HOST
     from engine import EnvironmentProblem
     from new_pipeline import label_file
-    from releasing import ReleaseRefused, release
+    from releasing import ReleaseRefused
     from releasing.candidate import Candidate
     from releasing.listing import listed, print_versions
     from releasing.progress import say
+    from releasing.publication import Publication
+    from releasing.release import Releaser
+    from releasing.rollback import roll_back
     from releasing.server import Server, read_key
     from releasing.shadow import Limits
     from releasing.versions import KEEP_VERSIONS, Versions
@@ -63,7 +66,7 @@ def publish(options: argparse.Namespace, server: Server) -> dict[str, Any]:
         options.onnx, options.manifest, options.same_recipe, dict(options.labels), options.groups
     )
     limits = Limits(options.min_agreement, options.max_distance)
-    publication = release.Publication(
+    publication = Publication(
         _releaser(options, server),
         candidate,
         options.images,
@@ -76,13 +79,13 @@ def publish(options: argparse.Namespace, server: Server) -> dict[str, Any]:
 
 def rollback(options: argparse.Namespace, server: Server) -> dict[str, Any]:
     """Return to the version before; the record."""
-    return release.roll_back(_releaser(options, server), options.images, options.reason)
+    return roll_back(_releaser(options, server), options.images, options.reason)
 
 
-def _releaser(options: argparse.Namespace, server: Server) -> release.Releaser:
+def _releaser(options: argparse.Namespace, server: Server) -> Releaser:
     versions = Versions(options.repository, options.pipeline)
     server.check()
-    return release.Releaser(versions, server, say, STARTED_S)
+    return Releaser(versions, server, say, STARTED_S)
 
 
 def versions(options: argparse.Namespace, server: Server) -> dict[str, Any]:

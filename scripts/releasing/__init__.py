@@ -8,7 +8,7 @@ version when a request arrives, so each request is answered by one release from 
 ``versions`` what lies on disk · ``candidate`` what is to be released, checked and staged ·
 ``server`` the running server · ``traffic`` which release it serves · ``shadow`` old against new ·
 ``smoke`` does the right one answer · ``journal`` what happened, what is unfinished ·
-``release`` publish, roll back, clean up
+``release`` the lock and the way back · ``publication`` · ``rollback``
 """
 
 
