@@ -54,7 +54,7 @@ new-pipeline: $(BIN)/.installed-demo  ## four model folders for NAME and ONNX=fi
 
 publish: $(BIN)/.installed-demo  ## ONNX=file becomes the next version of a running server, or nothing changes
 	$(call need,ONNX,model.onnx)
-	@python scripts/publish.py publish $(ONNX) $(if $(LABELS),--labels $(LABELS)) $(ARGS)
+	@python scripts/publish.py publish $(ONNX) $(addprefix --labels ,$(LABELS)) $(ARGS)
 
 rollback: $(BIN)/.installed-demo  ## go back to the version before
 	@python scripts/publish.py rollback $(ARGS)
