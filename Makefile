@@ -122,3 +122,23 @@ fuzz: $(BIN)/.installed-demo  ## send N damaged images, texts and parameters to 
 
 soak: $(BIN)/.installed-demo  ## an hour of mixed traffic, partly above capacity
 	@python scripts/soak.py $(ARGS)
+
+## Measuring (wrk: apt-get install wrk)
+.PHONY: bench bench-full bench-preprocess parity bench-docs plan-capacity
+bench: $(BIN)/.installed-bench  ## preprocessing, gateway, monolith and ensemble, sweeps: under ten minutes
+	@python scripts/bench.py $(ARGS)
+
+bench-full: $(BIN)/.installed-bench  ## the same with more rounds, clients, rates and variants
+	@python scripts/bench.py --full $(ARGS)
+
+bench-preprocess: $(BIN)/.installed-bench  ## ours, torchvision's, the tutorial's and a bare decode, interleaved
+	@python scripts/bench_preprocess.py $(ARGS)
+
+parity: $(BIN)/.installed-bench  ## agreement with torchvision and PyTorch over varied real crops
+	@python scripts/parity.py $(ARGS)
+
+bench-docs: $(BIN)/.installed-bench  ## write docs/benchmarks.md from results (RESULTS=build/bench.json)
+	@python scripts/bench_docs.py $(if $(RESULTS),--results $(RESULTS)) $(if $(PARITY),--parity $(PARITY)) $(ARGS)
+
+plan-capacity: $(BIN)/.installed-bench  ## cores, instances, batch, shm for GPU=l4 CORES=16 IMAGE=1080p RATE=500
+	@python scripts/plan_capacity.py --gpu $(GPU) --cores $(CORES) --image $(IMAGE) --rate $(RATE) $(ARGS)
