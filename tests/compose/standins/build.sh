@@ -113,7 +113,7 @@ lap debian
 docker build --quiet -t standin-python -f - trees/python > /dev/null << DOCKERFILE
 FROM $base
 COPY . /
-RUN ldconfig && python3 -m ensurepip > /dev/null && rm -rf /root/.cache
+RUN ldconfig && python3 -m ensurepip > /dev/null && rm -rf ~/.cache
 ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt
 DOCKERFILE
 docker build --quiet -t "$TRITON_IMAGE" -f - trees/triton > /dev/null << DOCKERFILE
