@@ -102,7 +102,7 @@ network's weights and ONNX Runtime. Python instances: {stubs}. A bare process th
 
 
 def again(results: Results) -> str:
-    plan = capacity.plan("l4", 16, "1080p", 500)
+    plan = capacity.plan("l4", 16, "1080p", 500, results.bench_file)
     hosts = "one host is enough" if plan.hosts == 1 else f"{plan.hosts} hosts are needed"
     return f"""## Again, on your machine
 

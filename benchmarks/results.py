@@ -38,6 +38,7 @@ class Results:
     """The committed results, with the look-ups that the document needs."""
 
     def __init__(self, bench: Path = BENCH, parity: Path = PARITY) -> None:
+        self.bench_file = bench
         self.bench: dict[str, Any] = json.loads(bench.read_text("utf-8"))
         self.parity: dict[str, Any] = json.loads(parity.read_text("utf-8"))
 
