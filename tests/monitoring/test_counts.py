@@ -15,6 +15,9 @@ Traffic = tuple[Scrape, Scrape]
 REQUESTS = {"ok": 25, "client_error": 9, "server_error": 4, "refused": 5}
 IMAGES = {"ok": 20 + 20 + 6, "client_error": 9, "server_error": 4}
 ANSWERED = 25 + 9 + 4
+# Our counters follow Triton's by up to a scrape, and rate() extrapolates each to the window's edges;
+# counting anything twice, or a client's fault as ours, is off by 50 % and more.
+RATE_TOLERANCE = 0.2
 
 
 def grown(traffic: Traffic, name: str, **labels: str) -> float:
@@ -111,14 +114,14 @@ def test_the_availability_ratio_is_server_faults_over_all_requests(
 ) -> None:
     ratio = prometheus.value('pipeline:slo_availability_errors:ratio_rate5m{pipeline="resnet50"}')
     all_requests = sum(REQUESTS.values())
-    assert ratio == pytest.approx(REQUESTS["server_error"] / all_requests, rel=0.05)
+    assert ratio == pytest.approx(REQUESTS["server_error"] / all_requests, rel=RATE_TOLERANCE)
 
 
 def test_the_share_of_each_error_code_is_of_all_images(
     traffic: Traffic, prometheus: PrometheusProcess
 ) -> None:
     ratio = prometheus.value('pipeline:errors:ratio_rate5m{code="INVALID_BASE64"}')
-    assert ratio == pytest.approx(6 / sum(IMAGES.values()), rel=0.05)
+    assert ratio == pytest.approx(6 / sum(IMAGES.values()), rel=RATE_TOLERANCE)
 
 
 def test_server_faults_fire_and_clients_faults_do_not_page(

@@ -82,7 +82,7 @@ def test_the_availability_ratio_sees_the_crash_that_our_own_counters_miss(
     assert after.total(own, outcome="server_error") == before.total(own, outcome="server_error")
     ratio = watched.value("pipeline:slo_availability_errors:ratio_rate5m")
     wanted = LOST_REQUESTS / (GOOD_REQUESTS + LOST_REQUESTS)
-    assert ratio == pytest.approx(wanted, rel=0.1)
+    assert ratio == pytest.approx(wanted, rel=0.2)
 
 
 def test_the_alert_fires_at_once(
