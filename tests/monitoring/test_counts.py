@@ -15,7 +15,7 @@ Traffic = tuple[Scrape, Scrape]
 REQUESTS = {"ok": 25, "client_error": 9, "server_error": 4, "refused": 5}
 IMAGES = {"ok": 20 + 20 + 6, "client_error": 9, "server_error": 4}
 ANSWERED = 25 + 9 + 4
-# Our counters follow Triton's by up to a scrape, and rate() extrapolates each to the window's edges;
+# Our counters follow Triton's by up to a scrape, and rate() extrapolates each to its window;
 # counting anything twice, or a client's fault as ours, is off by 50 % and more.
 RATE_TOLERANCE = 0.2
 
