@@ -24,6 +24,7 @@ ENSEMBLE = "ensemble"
 GATEWAY, GATEWAY_2, GATEWAY_FAST = "gateway", "gateway, 2 workers", "gateway, our preprocess"
 MONOLITH, MONOLITH_FAST = "monolith", "monolith, our preprocess"
 _SEVERAL = 8
+_MANY_CLIENTS = 16
 # A rate at which one request in twenty waits longer than this is too much for the contender.
 _OVERLOADED_P95_MS = 500.0
 
@@ -37,6 +38,9 @@ def null_inference(rounds: int, seconds: float, clients: Sequence[int], say: Say
         with Bodies("in500") as one:
             say(f"null inference: {len(everyone)} contenders, {rounds} rounds")
             samples = measuring.in_turn(everyone, one, clients, rounds, seconds)
+            by_model = measuring.cpu_ms_by_model(
+                everyone[ENSEMBLE], one, _MANY_CLIENTS, rounds, seconds
+            )
         ensemble = {ENSEMBLE: everyone[ENSEMBLE]}
         with Bodies("in500", images_per_request=_SEVERAL) as several:
             batches = measuring.in_turn(ensemble, several, [4], rounds, seconds)
@@ -49,6 +53,11 @@ def null_inference(rounds: int, seconds: float, clients: Sequence[int], say: Say
         "ensemble_over": measuring.compared(samples, ENSEMBLE),
         "several": {"images_per_request": _SEVERAL, **measuring.rows(batches)[0]},
         "pss_MB": memory,
+        "cpu_ms_by_model": {
+            name.removeprefix(f"{PIPELINE}_"): figure
+            for name, figure in by_model.items()
+            if name != TUTORIAL_MODEL
+        },
     }
 
 

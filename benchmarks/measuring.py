@@ -61,6 +61,21 @@ def sample(service: Service, bodies: Bodies, clients: int, seconds: float) -> Sa
     )
 
 
+def cpu_ms_by_model(
+    triton: Service, bodies: Bodies, clients: int, rounds: int, seconds: float
+) -> dict[str, dict[str, float]]:
+    """CPU per image of tritonserver itself and of each model's stubs, as Figures."""
+    taken: dict[str, list[float]] = {}
+    (pid,) = triton.pids
+    for _ in range(rounds):
+        before_s = process_tree.cpu_s_by_model(pid)
+        load = closed_loop.run(triton.url, bodies.files, clients, seconds)
+        images = load.requests * bodies.images_per_request
+        for name, used_s in process_tree.cpu_s_by_model(pid).items():
+            taken.setdefault(name, []).append((used_s - before_s[name]) / images * 1e3)
+    return {name: Figure.of(values).to_json() for name, values in sorted(taken.items())}
+
+
 def warm_up(contenders: Mapping[str, Service], bodies: Bodies) -> None:
     """Check one answer of each, then a short load, which is not counted."""
     for service in contenders.values():

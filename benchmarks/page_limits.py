@@ -92,10 +92,10 @@ def memory(results: Results) -> str:
     memory = results.bench["memory"]
     stubs = ", ".join(f"{name} {mb:g}" for name, mb in memory["stub_MB"].items())
     imports = ", ".join(f"{name} {mb:g}" for name, mb in memory["imports_MB"].items())
-    servers = ", ".join(str(mb) for mb in memory["server_MB"])
+    servers = " and ".join(str(mb) for mb in memory["server_MB"])
     return f"""## Memory
 
-Proportional set size, MB, after a load, real networks. The whole server with 1, 2 and 3 \
+Proportional set size, MB, after a load, real networks. The whole server with 1 and 2 \
 pipelines: {servers}, so an extra pipeline takes {memory["per_extra_pipeline_MB"]}, most of it the \
 network's weights and ONNX Runtime. Python instances: {stubs}. A bare process that has imported: \
 {imports}."""

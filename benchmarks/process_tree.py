@@ -27,6 +27,17 @@ def cpu_s(*pids: int) -> float:
     return total
 
 
+def cpu_s_by_model(pid: int) -> dict[str, float]:
+    """``cpu_s`` of a tritonserver's tree, by the model a stub runs; ``tritonserver`` is itself."""
+    found: dict[str, float] = {}
+    for process in processes(pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            name = _model(process) or "tritonserver"
+            times = process.cpu_times()
+            found[name] = found.get(name, 0.0) + times.user + times.system
+    return found
+
+
 def pss_MB(*pids: int) -> float:
     """Proportional set size of the trees: shared pages count once."""
     return sum(_pss_MB(process) for pid in pids for process in processes(pid))
@@ -37,10 +48,8 @@ def stub_pss_MB(pid: int) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for process in processes(pid):
         with contextlib.suppress(psutil.NoSuchProcess):
-            words = process.cmdline()
-            files = [word for word in words if word.endswith("/model.py")]
-            if "stub" in process.name() and files:
-                model = files[0].split("/")[-3]
+            model = _model(process)
+            if model:
                 found.setdefault(model, []).append(round(_pss_MB(process), 1))
     return found
 
@@ -50,3 +59,8 @@ def _pss_MB(process: psutil.Process) -> float:
         return float(process.memory_full_info().pss) / 1e6
     except psutil.NoSuchProcess:
         return 0.0
+
+
+def _model(process: psutil.Process) -> str | None:
+    files = [word for word in process.cmdline() if word.endswith("/model.py")]
+    return files[0].split("/")[-3] if files and "stub" in process.name() else None

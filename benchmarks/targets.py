@@ -27,6 +27,7 @@ _FASTER = {
 _MAX_OVER_BARE = 1.8
 _MIN_TOP1_PERCENT = 99.5
 _MAX_STUB_MB = 30.0
+_MAX_POSTPROCESS_MS = 0.3
 
 
 def evaluate(bench: dict[str, Any], parity: dict[str, Any]) -> list[Target]:
@@ -70,6 +71,8 @@ def _end_to_end(bench: dict[str, Any]) -> Iterator[Target]:
     yield _at_least(
         f"ensemble over monolith, images/s, {where}", 2.0, monolith["images_per_s"]["median"]
     )
+    postprocess = bench["null"]["cpu_ms_by_model"]["postprocess"]["median"]
+    yield _at_most(f"CPU of postprocess an image, ms, {where}", _MAX_POSTPROCESS_MS, postprocess)
 
 
 def _memory(bench: dict[str, Any]) -> Iterator[Target]:

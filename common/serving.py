@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -15,10 +16,13 @@ from common import manifest, triton
 from common.admission import Admission
 from common.errors import RequestError
 from common.parameters import PreprocessConfig, parse_postprocess, parse_preprocess
+from common.postprocess.options import RequestOptions
 from common.postprocess.postprocessor import Answer, Postprocessor
 from common.preprocess.preprocessor import ImageReport, Preprocessor
 
 log = logging.getLogger(__name__)
+
+_KNOWN_PARAMETERS = 128
 
 
 class PreprocessStage:
@@ -91,6 +95,8 @@ class PostprocessStage:
             class_count = int(model.inputs["LOGITS"]["dims"][0])
             config = parse_postprocess(model.parameters)
             self._postprocessor = Postprocessor(config, model.version_folder, class_count)
+        # Clients send the same few parameters again and again.
+        self._options = functools.lru_cache(_KNOWN_PARAMETERS)(self._parse_options)
         self._metrics = model.metrics()
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
@@ -100,7 +106,7 @@ class PostprocessStage:
     def _answer(self, request: Any) -> Any:
         started = time.perf_counter()
         try:
-            options = self._postprocessor.options(json.loads(request.parameters() or "{}"))
+            options = self._options(request.parameters())
         except RequestError:
             self._metrics.request_refused()
             raise
@@ -110,6 +116,9 @@ class PostprocessStage:
         self._observe(answers, int(triton.input_array(request, "RECEIVED_NS").min()))
         self._metrics.stage_done(time.perf_counter() - started)
         return triton.response(OUTPUT_RESULTS=triton.strings(answer.text for answer in answers))
+
+    def _parse_options(self, parameters: str) -> RequestOptions:
+        return self._postprocessor.options(json.loads(parameters or "{}"))
 
     def _observe(self, answers: Sequence[Answer], received_ns: int) -> None:
         for answer in answers:

@@ -16,7 +16,7 @@ from PIL import Image
 
 from common.errors import CorruptImage, ImageError, ImageTooLarge, UnsupportedFormat
 from common.parameters import PreprocessConfig
-from common.preprocess import formats
+from common.preprocess import formats, jpeg
 from common.preprocess.geometry import TURNS, stored_window
 from common.preprocess.pixels import to_grey_or_rgb
 from common.preprocess.resize import resize_window
@@ -27,10 +27,6 @@ Image.MAX_IMAGE_PIXELS = None
 warnings.filterwarnings("ignore", module=r"PIL\..*")
 
 _ORIENTATION_TAG = 0x0112
-# libjpeg fills what is missing with samples of 128; 126 to 129 after colour conversion.
-_FILL_LEVELS = range(126, 130)
-# Enough for several blocks, whatever the file's code table; holds no marker.
-_MORE_DATA = b"\x55" * 4096
 
 
 @dataclass(frozen=True)
@@ -75,19 +71,19 @@ def _prepare(data: bytes, format_name: str, config: PreprocessConfig) -> Decoded
         _check_size(width, height, config)
         orientation = _orientation(image)
         window = stored_window(width, height, orientation, config)
-        if format_name == "JPEG" and config.jpeg_scale_gap:
-            gap = config.jpeg_scale_gap
-            image.draft("RGB", (window.full_size[0] * gap, window.full_size[1] * gap))
-        image.load()
-        if format_name == "JPEG" and _looks_filled(image):
-            _refuse_filled(data, image)
-        upright = to_grey_or_rgb(image, config.background)
+        if format_name == "JPEG":
+            upright = jpeg.decode(data, image, window.full_size, config)
+        else:
+            image.load()
+            upright = to_grey_or_rgb(image, config.background)
     decoded = time.perf_counter()
     left, top, right, bottom = window.box
     # A reduced decode keeps its fraction of the edges: scale by what was decoded, not by 8.
     scale_x, scale_y = _scale(upright.width, width), _scale(upright.height, height)
     box = (left / scale_x, top / scale_y, right / scale_x, bottom / scale_y)
     small = resize_window(upright, box, window.size, window.horizontal_first)
+    if small.mode == jpeg.RGBX:
+        small = jpeg.to_rgb(small)
     if orientation in TURNS:
         small = small.transpose(TURNS[orientation])
     if small.mode != "RGB":
@@ -123,24 +119,3 @@ def _orientation(image: Image.Image) -> int:
     except Exception:  # damaged metadata, whatever Pillow raises for it
         return 1
     return value if value in TURNS else 1
-
-
-def _looks_filled(image: Image.Image) -> bool:
-    last = image.getpixel((image.width - 1, image.height - 1))
-    levels = last if isinstance(last, tuple) else (last,)
-    return all(level in _FILL_LEVELS for level in levels)
-
-
-def _refuse_filled(data: bytes, image: Image.Image) -> None:
-    """Raise CorruptImage where the picture's data ended early and libjpeg filled the rest.
-
-    libjpeg only warns, and Pillow drops the warning. So the file is decoded again with more data
-    before its end marker: a complete picture ignores that, an incomplete one changes.
-    """
-    end = formats.jpeg_end(data)
-    longer = data[:end] + _MORE_DATA + data[end:]
-    with Image.open(io.BytesIO(longer), formats=["JPEG"]) as again:
-        again.draft(image.mode, image.size)
-        again.load()
-        if again.tobytes() != image.tobytes():
-            raise CorruptImage("the JPEG's image data ends early")

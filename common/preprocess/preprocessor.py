@@ -64,32 +64,38 @@ class Preprocessor:
 
         Requests share the threads image by image, so a slow picture holds up its own request only.
         """
-        batch = np.zeros((len(elements), *self._shape), self._dtype)
+        batch = self.rows(len(elements))
         reports = [ImageReport()] * len(elements)
         unfinished = iter(range(len(elements) - 1, -1, -1))
 
-        def prepare_one(position: int) -> None:
-            reports[position] = self._one(elements[position], batch[position])
+        def work(position: int) -> None:
+            reports[position] = self.prepare_one(elements[position], batch[position])
             # next() on a range is one step of the interpreter: exactly one thread draws the 0.
             if next(unfinished) == 0:
                 done(batch, reports)
 
         for position in range(len(elements)):
-            self._pool.submit(prepare_one, position)
+            self._pool.submit(work, position)
 
     def close(self) -> None:
         """Stop the threads."""
         self._pool.shutdown(wait=True)
 
-    def _one(self, element: bytes, row: np.ndarray) -> ImageReport:
+    def rows(self, count: int) -> np.ndarray:
+        """Room for ``count`` images, not yet filled."""
+        return np.empty((count, *self._shape), self._dtype)
+
+    def prepare_one(self, element: bytes, row: np.ndarray) -> ImageReport:
+        """Fill one of ``rows`` in the calling thread."""
         started = time.perf_counter()
         try:
             data = file_bytes(element, self.config.max_bytes)
             text_s = time.perf_counter() - started
             decoded = prepare(data, self.config)
-        except ImageError as error:
-            return ImageReport(error, len(element), decode_s=time.perf_counter() - started)
-        except Exception:
+        except Exception as error:
+            row[...] = 0
+            if isinstance(error, ImageError):
+                return ImageReport(error, len(element), decode_s=time.perf_counter() - started)
             log.exception("preprocessing one image failed")
             return ImageReport(InternalError(), len(element))
         filling = time.perf_counter()
