@@ -36,7 +36,8 @@ Ours takes base64 text and gives uint8 pixels; the others take the file's bytes.
 calling thread; through its thread pool, as served, ours takes {text(pooled)} ms at 500 × 375: \
 a thread has to wake up. OpenCV is the tutorials' code (`imdecode`, `INTER_LINEAR`, float32 \
 normalise, transpose); it does not antialias, and its PNG and WebP decoders are faster than \
-Pillow's. "Bare decode" is libjpeg-turbo to RGB and nothing else. × is how many times faster ours is.
+Pillow's. "Bare decode" is libjpeg-turbo to RGB and nothing else. × is how \
+many times faster ours is.
 
 {table}
 
