@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its headline, from the committed results alone.
+"""docs/benchmarks.md and the README's headline, from the committed results alone.
 
 Text between the figures is fixed; every measured number is read from bench.json or parity.json, so
 that running this again gives the same files. A test holds them equal.
@@ -15,10 +15,20 @@ from benchmarks.page_limits import again, cards, memory, settings
 from benchmarks.page_load import fixed_rates, null_inference, real_inference
 from benchmarks.results import Results, markdown, median
 
+_START, _END = "<!-- benchmarks:headline -->", "<!-- /benchmarks:headline -->"
 _PARTS = (
     *(claims, reached, preprocessing, agreement, null_inference, real_inference, fixed_rates),
     *(settings, cards, memory, again),
 )
+
+
+def with_headline(readme: str, results: Results) -> str:
+    """The README with the results' headline between its marks."""
+    before, start, rest = readme.partition(_START)
+    _, end, after = rest.partition(_END)
+    if not start or not end:
+        raise ValueError(f"README.md lacks {_START} and {_END}")
+    return f"{before}{start}\n{headline(results)}\n{end}{after}"
 
 
 def headline(results: Results) -> str:

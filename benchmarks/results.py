@@ -20,7 +20,7 @@ from benchmarks.timing import Figure
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FOLDER = DOCS / "benchmarks"
 BENCH, PARITY = FOLDER / "bench.json", FOLDER / "parity.json"
-DOCUMENT, HEADLINE = DOCS / "benchmarks.md", FOLDER / "headline.md"
+DOCUMENT, README = DOCS / "benchmarks.md", DOCS.parent / "README.md"
 
 # How contenders and sizes are called on the page.
 SHOWN = {

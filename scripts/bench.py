@@ -49,7 +49,7 @@ class Effort:
     whole_grid: bool
 
 
-BOUNDED = Effort("bounded", 0.5, 3, 2, (1, 4, 16), (100, 200, 300, 400), False)
+BOUNDED = Effort("bounded", 0.5, 3, 2, (1, 4, 16), (100, 200, 400), False)
 FULL = Effort("full", 3.0, 6, 4, (1, 2, 4, 8, 16, 32), (25, 50, 100, 150, 200, 300, 400, 500), True)
 
 
@@ -112,11 +112,11 @@ def parts(effort: Effort) -> dict[str, Callable[[], Any]]:
     return {
         "preprocess": lambda: preprocess.run(effort.preprocess_scale, _say),
         "null": lambda: end_to_end.null_inference(rounds, seconds, effort.clients, _say),
-        "real": lambda: end_to_end.real_inference(max(2, rounds - 1), 2 * seconds, 4, _say),
+        "real": lambda: end_to_end.real_inference(max(2, rounds - 1), 1.5 * seconds, 4, _say),
         "rates": lambda: end_to_end.fixed_rates(effort.rates, 1.5 * seconds, _say),
         "sizes": lambda: end_to_end.sizes(seconds, _say),
         "sweep": lambda: sweep.run(max(1, rounds - 2), seconds, _say, variants),
-        "gpus": lambda: sweep.simulated_gpus(rounds - 1, seconds, _say),
+        "gpus": lambda: sweep.simulated_gpus(rounds // 2, seconds, _say),
         "memory": lambda: footprint.memory(_say),
         "start_up": lambda: footprint.start_up(rounds, _say),
     }

@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md, its headline and its pictures from the results of runs."""
+"""Write docs/benchmarks.md, the README's headline and the pictures from the results of runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 try:
     from benchmarks import document, plots
-    from benchmarks.results import BENCH, DOCUMENT, FOLDER, HEADLINE, PARITY, Results
+    from benchmarks.results import BENCH, DOCUMENT, FOLDER, PARITY, README, Results
 except ModuleNotFoundError as missing:
     print(f"bench-docs: {missing}: pip install -e '.[bench]'", file=sys.stderr)
     sys.exit(2)
@@ -28,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     try:
         results = Results(options.results, options.parity)
-        page, headline = document.document(results), document.headline(results)
+        page = document.document(results)
+        readme = document.with_headline(README.read_text(encoding="utf-8"), results)
     except (OSError, ValueError) as error:
         print(f"bench-docs: {error}", file=sys.stderr)
         return 2
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _take_over(options.results, BENCH)
     _take_over(options.parity, PARITY)
     DOCUMENT.write_text(page, encoding="utf-8")
-    HEADLINE.write_text(headline + "\n", encoding="utf-8")
+    README.write_text(readme, encoding="utf-8")
     plots.draw_all(results.bench, results.parity, FOLDER)
     print(DOCUMENT)
     return 0

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for finding in findings:
             if finding.status in (Status.WARNING, Status.PROBLEM):
                 print(f"{finding.status.value}: {finding.detail}; {finding.fix}")
-        print(f"configuration: {len(problems)} problems", file=sys.stderr)
+        print(f"configuration: {len(problems)} problem(s)", file=sys.stderr)
     else:
         show(findings)
     return 1 if problems else 0

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from benchmarks import document, plots, repositories
-from benchmarks.results import DOCUMENT, FOLDER, HEADLINE, Results
+from benchmarks.results import DOCUMENT, FOLDER, README, Results
 
 REGENERATE = "run `make bench-docs`"
 
@@ -22,9 +22,9 @@ def test_the_page_is_what_the_results_give(results: Results) -> None:
     assert DOCUMENT.read_text(encoding="utf-8") == document.document(results), REGENERATE
 
 
-def test_the_headline_is_what_the_results_give(results: Results) -> None:
-    expected = document.headline(results) + "\n"
-    assert HEADLINE.read_text(encoding="utf-8") == expected, REGENERATE
+def test_the_readme_s_headline_is_what_the_results_give(results: Results) -> None:
+    readme = README.read_text(encoding="utf-8")
+    assert readme == document.with_headline(readme, results), REGENERATE
 
 
 def test_every_picture_is_drawn_from_these_results(results: Results) -> None:

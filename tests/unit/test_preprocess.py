@@ -147,6 +147,15 @@ def test_a_batch_keeps_order_and_bad_neighbours_change_nothing() -> None:
         assert str(report.error) == str(alone_report.error)
 
 
+def test_a_failed_image_leaves_zeros_whatever_memory_held_before() -> None:
+    stage = build()
+    row = stage.rows(1)[0]
+    for element in (b"!!", encoded(scene(), "JPEG")[:300]):
+        row[...] = 255
+        assert stage.prepare_one(element, row).error is not None
+        assert not row.any()
+
+
 def test_an_unexpected_fault_is_one_image_s_internal_error(monkeypatch, caplog) -> None:
     stage = build()
     real = module.prepare
