@@ -125,7 +125,7 @@ soak: $(BIN)/.installed-demo  ## an hour of mixed traffic, partly above capacity
 
 ## Measuring (wrk: apt-get install wrk)
 .PHONY: bench bench-full bench-preprocess parity bench-docs plan-capacity
-bench: $(BIN)/.installed-bench  ## preprocessing, gateway, monolith and ensemble, sweeps: under ten minutes
+bench: $(BIN)/.installed-bench  ## preprocessing, gateway, monolith and ensemble, sweeps: about ten minutes
 	@python scripts/bench.py $(ARGS)
 
 bench-full: $(BIN)/.installed-bench  ## the same with more rounds, clients, rates and variants
