@@ -18,6 +18,7 @@ _BMP_HEADER_SIZES = (12, 16, 40, 52, 56, 64, 108, 124)
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 _JPEG_END = b"\xff\xd9"
+_EXIF = b"Exif\0\0"
 _SOS, _SOI_EOI_RST_TEM = 0xDA, {0x01, *range(0xD0, 0xDA)}
 # APP0 (JFIF) and APP14 (Adobe) say how the colours are coded; APP1 may hold the orientation.
 _JPEG_METADATA = {*range(0xE1, 0xEE), 0xEF, 0xFE}
@@ -78,6 +79,11 @@ def without_metadata(data: bytes, format_name: str) -> Iterator[bytes]:
                 + b"".join(data[start:end] for kind, start, end in segments if kind not in dropped)
                 + data[scan:]
             )
+
+
+def jpeg_has_exif(data: bytes) -> bool:
+    """Whether anything before the first scan may be EXIF."""
+    return data.find(_EXIF, 0, _jpeg_scan(data)) >= 0
 
 
 def jpeg_end(data: bytes) -> int:

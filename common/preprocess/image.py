@@ -17,16 +17,14 @@ from PIL import Image
 from common.errors import CorruptImage, ImageError, ImageTooLarge, UnsupportedFormat
 from common.parameters import PreprocessConfig
 from common.preprocess import formats, jpeg
-from common.preprocess.geometry import TURNS, stored_window
-from common.preprocess.pixels import to_grey_or_rgb
+from common.preprocess.geometry import TURNS, Window, stored_window
+from common.preprocess.pixels import exif_orientation, to_grey_or_rgb
 from common.preprocess.resize import resize_window
 
 # Our own limit is checked on the header, before Pillow decodes anything.
 Image.MAX_IMAGE_PIXELS = None
 # Pillow reports damaged metadata as warnings; the picture is judged by its pixels.
 warnings.filterwarnings("ignore", module=r"PIL\..*")
-
-_ORIENTATION_TAG = 0x0112
 
 
 @dataclass(frozen=True)
@@ -66,14 +64,15 @@ def prepare(data: bytes, config: PreprocessConfig) -> Decoded:
 
 def _prepare(data: bytes, format_name: str, config: PreprocessConfig) -> Decoded:
     started = time.perf_counter()
-    with Image.open(io.BytesIO(data), formats=[format_name]) as image:
-        width, height = image.size
-        _check_size(width, height, config)
-        orientation = _orientation(image)
-        window = stored_window(width, height, orientation, config)
-        if format_name == "JPEG":
-            upright = jpeg.decode(data, image, window.full_size, config)
-        else:
+    if format_name == "JPEG":
+        header = jpeg.header(data)
+        (width, height), orientation = header.size, header.orientation
+        window = _window(width, height, orientation, config)
+        upright = jpeg.decode(data, header, window.full_size, config)
+    else:
+        with Image.open(io.BytesIO(data), formats=[format_name]) as image:
+            (width, height), orientation = image.size, exif_orientation(image)
+            window = _window(width, height, orientation, config)
             image.load()
             upright = to_grey_or_rgb(image, config.background)
     decoded = time.perf_counter()
@@ -96,26 +95,17 @@ def _prepare(data: bytes, format_name: str, config: PreprocessConfig) -> Decoded
     return Decoded(pixels, width, height, decoded - started, time.perf_counter() - decoded)
 
 
-def _check_size(width: int, height: int, config: PreprocessConfig) -> None:
+def _window(width: int, height: int, orientation: int, config: PreprocessConfig) -> Window:
+    """What of the picture is kept, or an ImageError before anything is decoded."""
     if width < 1 or height < 1:
         raise CorruptImage("the image has no pixels")
     if width * height > config.max_pixels:
         raise ImageTooLarge(
             f"{width}x{height} is {width * height} pixels; at most {config.max_pixels}"
         )
+    return stored_window(width, height, orientation, config)
 
 
 def _scale(decoded: int, stored: int) -> int:
     """By how much libjpeg reduced this side: it rounds sizes up at 1/1, 1/2, 1/4 and 1/8."""
     return next((s for s in (1, 2, 4, 8) if -(-stored // s) == decoded), 1)
-
-
-def _orientation(image: Image.Image) -> int:
-    # Pillow turns a TIFF upright itself while loading, and its size is the upright one.
-    if image.format == "TIFF" or "exif" not in image.info:
-        return 1
-    try:
-        value = image.getexif().get(_ORIENTATION_TAG, 1)
-    except Exception:  # damaged metadata, whatever Pillow raises for it
-        return 1
-    return value if value in TURNS else 1

@@ -8,6 +8,7 @@ the copy waits for memory: measured 10 to 25 % of a decode that TurboJPEG saves.
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 
 import numpy as np
 import simplejpeg
@@ -16,21 +17,43 @@ from PIL import Image
 from common.errors import CorruptImage
 from common.parameters import PreprocessConfig
 from common.preprocess import formats
-from common.preprocess.pixels import to_grey_or_rgb
+from common.preprocess.pixels import exif_orientation, to_grey_or_rgb
 
 # Neither Pillow nor the resizer knows three colours and an idle byte over foreign memory; CMYK is
 # the mode whose four bytes both treat alike.
 RGBX = "CMYK"
+_THREE_COLOURS = ("YCbCr", "RGB")
 # libjpeg fills what is missing with samples of 128; 126 to 129 after colour conversion.
 _FILL_LEVELS = range(126, 130)
 # Enough for several blocks, whatever the file's code table; holds no marker.
 _MORE_DATA = b"\x55" * 4096
 
 
+@dataclass(frozen=True)
+class Header:
+    """Size as stored, in pixels, EXIF orientation (1 where there is none), and kind of colours."""
+
+    size: tuple[int, int]
+    orientation: int
+    has_three_colours: bool
+
+
+def header(data: bytes) -> Header:
+    """Read the header; raises what Pillow raises for a file that it does not take.
+
+    TurboJPEG does it in a fifth of the time, where neither EXIF nor a warning is in the way.
+    """
+    ordinary = None if formats.jpeg_has_exif(data) else _read_header(data)
+    if ordinary:
+        return ordinary
+    with _opened(data) as image:
+        return Header(image.size, exif_orientation(image), image.mode == "RGB")
+
+
 def decode(
-    data: bytes, image: Image.Image, full_size: tuple[int, int], config: PreprocessConfig
+    data: bytes, header: Header, full_size: tuple[int, int], config: PreprocessConfig
 ) -> Image.Image:
-    """The pixels of an opened JPEG: four bytes each under the label RGBX, or mode L or RGB.
+    """The pixels of a JPEG: four bytes each under the label RGBX, or mode L or RGB.
 
     ``full_size`` (width, height) is what the whole picture will be resized to; libjpeg reduces to
     1/2, 1/4 or 1/8 while jpeg_scale_gap times that remains. Raises CorruptImage where the data
@@ -38,20 +61,33 @@ def decode(
     """
     gap = config.jpeg_scale_gap
     wanted_px = (full_size[0] * gap, full_size[1] * gap) if gap else None
-    pixels = _decode_rgbx(data, image.size, wanted_px) if image.mode == "RGB" else None
+    pixels = _decode_rgbx(data, header.size, wanted_px) if header.has_three_colours else None
     if pixels is not None:
         return pixels
-    if wanted_px:
-        image.draft("RGB", wanted_px)
-    image.load()
-    if _looks_filled(image):
-        _refuse_filled(data, image)
-    return to_grey_or_rgb(image, config.background)
+    with _opened(data) as image:
+        if wanted_px:
+            image.draft("RGB", wanted_px)
+        image.load()
+        if _looks_filled(image):
+            _refuse_filled(data, image)
+        return to_grey_or_rgb(image, config.background)
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
     """A picture under the label RGBX as mode RGB; copies, so for small ones."""
     return Image.frombytes("RGB", image.size, image.tobytes(), "raw", "RGBX")
+
+
+def _read_header(data: bytes) -> Header | None:
+    try:
+        height, width, colours, _ = simplejpeg.decode_jpeg_header(data)
+    except ValueError:  # damaged, or a mere warning: Pillow's decision
+        return None
+    return Header((width, height), 1, colours in _THREE_COLOURS)
+
+
+def _opened(data: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(data), formats=["JPEG"])
 
 
 def _decode_rgbx(
@@ -92,7 +128,7 @@ def _refuse_filled(data: bytes, image: Image.Image) -> None:
     """
     end = formats.jpeg_end(data)
     longer = data[:end] + _MORE_DATA + data[end:]
-    with Image.open(io.BytesIO(longer), formats=["JPEG"]) as again:
+    with _opened(longer) as again:
         again.draft(image.mode, image.size)
         again.load()
         if again.tobytes() != image.tobytes():

@@ -1,4 +1,4 @@
-"""Any pixel type that Pillow decodes → 8-bit grey or RGB, alpha laid on the background."""
+"""What Pillow opens → which way up it is, and 8-bit grey or RGB, alpha laid on the background."""
 
 from __future__ import annotations
 
@@ -6,8 +6,22 @@ import numpy as np
 from PIL import Image
 
 from common.errors import UnsupportedFormat
+from common.preprocess.geometry import TURNS
 
+_ORIENTATION_TAG = 0x0112
 _TIFF_BITS_PER_SAMPLE, _TIFF_PHOTOMETRIC, _TIFF_WHITE_IS_ZERO = 258, 262, 0
+
+
+def exif_orientation(image: Image.Image) -> int:
+    """How an opened picture is stored (EXIF 2.32, tag 0x0112): 1 to 8, 1 where nothing says so."""
+    # Pillow turns a TIFF upright itself while loading, and its size is the upright one.
+    if image.format == "TIFF" or "exif" not in image.info:
+        return 1
+    try:
+        value = image.getexif().get(_ORIENTATION_TAG, 1)
+    except Exception:  # damaged metadata, whatever Pillow raises for it
+        return 1
+    return value if value in TURNS else 1
 
 
 def to_grey_or_rgb(image: Image.Image, background: tuple[int, ...]) -> Image.Image:

@@ -47,8 +47,8 @@ def test_an_ordinary_jpeg_has_pillow_s_pixels_at_every_reduction(
 ) -> None:
     data = encoded(scene(width, height), "JPEG", **encoding)
     gap = CONFIG.jpeg_scale_gap
-    with Image.open(io.BytesIO(data)) as image, Image.open(io.BytesIO(data)) as pillow:
-        decoded = jpeg.decode(data, image, (full_width, full_height), CONFIG)
+    decoded = jpeg.decode(data, jpeg.header(data), (full_width, full_height), CONFIG)
+    with Image.open(io.BytesIO(data)) as pillow:
         pillow.draft("RGB", (full_width * gap, full_height * gap))
         expected = np.asarray(pillow)
     assert decoded.mode == jpeg.RGBX
@@ -58,8 +58,28 @@ def test_an_ordinary_jpeg_has_pillow_s_pixels_at_every_reduction(
 def test_grey_and_cmyk_are_left_to_pillow() -> None:
     for mode in ("L", "CMYK"):
         data = encoded(scene().convert(mode), "JPEG")
-        with Image.open(io.BytesIO(data)) as image:
-            assert jpeg.decode(data, image, (232, 232), CONFIG).mode in ("L", "RGB")
+        decoded = jpeg.decode(data, jpeg.header(data), (232, 232), CONFIG)
+        assert decoded.mode == ("L" if mode == "L" else "RGB")
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(1, 300),
+    st.integers(1, 300),
+    st.sampled_from(["L", "RGB", "CMYK"]),
+    st.sampled_from([None, *range(10)]),
+    st.booleans(),
+)
+def test_the_header_says_what_pillow_says(
+    width: int, height: int, mode: str, orientation: int | None, progressive: bool
+) -> None:
+    exif = Image.Exif()
+    if orientation is not None:
+        exif[0x0112] = orientation
+    picture = scene(width, height).convert(mode)
+    data = encoded(picture, "JPEG", progressive=progressive, exif=exif.tobytes())
+    expected = orientation if orientation in range(1, 9) else 1
+    assert jpeg.header(data) == jpeg.Header((width, height), expected, mode == "RGB")
 
 
 def test_a_second_header_cannot_ask_for_more_memory_than_the_first() -> None:
@@ -87,6 +107,7 @@ def test_damage_is_answered_as_without_turbojpeg(encoding, monkeypatch) -> None:
         data = bytes(damaged[: rng.choice([len(damaged), rng.randrange(20, len(damaged))])])
         fast = answer(data)
         with monkeypatch.context() as patched:
+            patched.setattr(jpeg, "_read_header", lambda *_: None)
             patched.setattr(jpeg, "_decode_rgbx", lambda *_: None)
             assert fast == answer(data)
 
