@@ -124,12 +124,16 @@ soak: $(BIN)/.installed-demo  ## an hour of mixed traffic, partly above capacity
 	@python scripts/soak.py $(ARGS)
 
 ## Measuring (wrk: apt-get install wrk)
-.PHONY: bench bench-full bench-preprocess parity bench-docs plan-capacity
-bench: $(BIN)/.installed-bench  ## preprocessing, gateway, monolith and ensemble, sweeps: about ten minutes
+.PHONY: bench bench-full bench-compare bench-preprocess parity bench-docs plan-capacity
+bench: $(BIN)/.installed-bench  ## preprocessing, gateway, monolith and ensemble, sweeps: under ten minutes
 	@python scripts/bench.py $(ARGS)
 
 bench-full: $(BIN)/.installed-bench  ## the same with more rounds, clients, rates and variants
 	@python scripts/bench.py --full $(ARGS)
+
+RUN ?= build/bench.json
+bench-compare: $(BIN)/.installed-bench  ## do the ratios of RUN=build/bench.json agree with the published ones
+	@python scripts/bench_compare.py $(RUN) $(ARGS)
 
 bench-preprocess: $(BIN)/.installed-bench  ## ours, torchvision's, the tutorial's and a bare decode, interleaved
 	@python scripts/bench_preprocess.py $(ARGS)

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import measuring, open_loop, pictures, pipelines, process_tree, services
-from benchmarks.measuring import Bodies, Say
+from benchmarks.measuring import Bodies, Samples, Say
 from benchmarks.repositories import PIPELINE, TUTORIAL_MODEL, Variant, bare_network
 from benchmarks.services import Service
+from benchmarks.timing import Figure
 from embedded import EmbeddedServer
 
 ENSEMBLE = "ensemble"
@@ -29,36 +30,61 @@ _MANY_CLIENTS = 16
 _OVERLOADED_P95_MS = 500.0
 
 
-def null_inference(rounds: int, seconds: float, clients: Sequence[int], say: Say) -> dict[str, Any]:
-    """Closed loop at several numbers of clients, then the ensemble with several images each."""
-    with contextlib.ExitStack() as running:
-        server = running.enter_context(services.tritonserver(Variant()))
-        everyone = running.enter_context(_contenders(server, onnx={}))
-        everyone[GATEWAY_2] = running.enter_context(_gateway(server, "opencv", workers=2))
-        with Bodies("in500") as one:
-            say(f"null inference: {len(everyone)} contenders, {rounds} rounds")
-            samples = measuring.in_turn(everyone, one, clients, rounds, seconds)
-            by_model = measuring.cpu_ms_by_model(
-                everyone[ENSEMBLE], one, _MANY_CLIENTS, rounds, seconds
-            )
+class NullInference:
+    """Closed loop at several numbers of clients, in visits spread over a run.
+
+    Each visit starts every server anew: what a start draws by lot (addresses, heaps) and what the
+    host's neighbours do for minutes are part of the spread, which one visit would not show.
+    """
+
+    def __init__(self, rounds: int, seconds: float, clients: Sequence[int], say: Say) -> None:
+        """``rounds`` are those of one visit."""
+        self._rounds, self._seconds, self._clients, self._say = rounds, seconds, clients, say
+        self._visits = 0
+        self._samples: Samples = {}
+        self._several: Samples = {}
+        self._cpu_ms: dict[str, list[float]] = {}
+
+    def visit(self) -> dict[str, Any]:
+        """Measure once more; the results of all visits so far."""
+        self._visits += 1
+        with contextlib.ExitStack() as running:
+            server = running.enter_context(services.tritonserver(Variant()))
+            everyone = running.enter_context(_contenders(server, onnx={}))
+            everyone[GATEWAY_2] = running.enter_context(_gateway(server, "opencv", workers=2))
+            self._say(f"null inference, visit {self._visits}: {len(everyone)} contenders")
+            self._load(everyone)
+            memory = {name: round(process_tree.pss_MB(*s.pids)) for name, s in everyone.items()}
+        return {
+            "size": "in500",
+            "visits": self._visits,
+            "rounds": self._rounds * self._visits,
+            "seconds": self._seconds,
+            "rows": measuring.rows(self._samples),
+            "ensemble_over": measuring.compared(self._samples, ENSEMBLE),
+            "several": {"images_per_request": _SEVERAL, **measuring.rows(self._several)[0]},
+            "pss_MB": memory,
+            "cpu_ms_by_model": {
+                name.removeprefix(f"{PIPELINE}_"): Figure.of(values).to_json()
+                for name, values in sorted(self._cpu_ms.items())
+                if name != TUTORIAL_MODEL
+            },
+        }
+
+    def _load(self, everyone: Mapping[str, Service]) -> None:
         ensemble = {ENSEMBLE: everyone[ENSEMBLE]}
+        rounds, seconds = self._rounds, self._seconds
+        with Bodies("in500") as one:
+            taken = measuring.in_turn(everyone, one, self._clients, rounds, seconds)
+            measuring.extend(self._samples, taken)
+            for _ in range(rounds):
+                split = measuring.cpu_ms_by_model(ensemble[ENSEMBLE], one, _MANY_CLIENTS, seconds)
+                for name, cpu_ms in split.items():
+                    self._cpu_ms.setdefault(name, []).append(cpu_ms)
         with Bodies("in500", images_per_request=_SEVERAL) as several:
-            batches = measuring.in_turn(ensemble, several, [4], rounds, seconds)
-        memory = {name: round(process_tree.pss_MB(*s.pids)) for name, s in everyone.items()}
-    return {
-        "size": "in500",
-        "rounds": rounds,
-        "seconds": seconds,
-        "rows": measuring.rows(samples),
-        "ensemble_over": measuring.compared(samples, ENSEMBLE),
-        "several": {"images_per_request": _SEVERAL, **measuring.rows(batches)[0]},
-        "pss_MB": memory,
-        "cpu_ms_by_model": {
-            name.removeprefix(f"{PIPELINE}_"): figure
-            for name, figure in by_model.items()
-            if name != TUTORIAL_MODEL
-        },
-    }
+            measuring.extend(
+                self._several, measuring.in_turn(ensemble, several, [4], rounds, seconds)
+            )
 
 
 def real_inference(rounds: int, seconds: float, clients: int, say: Say) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from benchmarks.repositories import PIPELINE, Variant
 from benchmarks.timing import Figure
 from embedded import EmbeddedServer
 
-_LOAD_S = 2.0
+_LOAD_S = 1.0
 _IMPORTS = {
     "this bundle's preprocess": "import common.preprocess.preprocessor",
     "numpy + OpenCV": "import numpy, cv2",

@@ -12,7 +12,7 @@ from benchmarks import closed_loop, process_tree, services
 from benchmarks.services import Service
 from benchmarks.timing import Figure, ratios
 
-_WARM_UP_S = 1.0
+_WARM_UP_S = 0.5
 # What a sample measures, and by which key the results name it.
 QUANTITIES = ("images_per_s", "p50_ms", "p95_ms", "p99_ms", "cpu_ms")
 
@@ -28,6 +28,10 @@ class Sample:
     p95_ms: float
     p99_ms: float
     cpu_ms: float
+
+
+# By contender and number of clients, in the order of the rounds.
+Samples = dict[str, dict[int, list[Sample]]]
 
 
 class Bodies:
@@ -62,18 +66,17 @@ def sample(service: Service, bodies: Bodies, clients: int, seconds: float) -> Sa
 
 
 def cpu_ms_by_model(
-    triton: Service, bodies: Bodies, clients: int, rounds: int, seconds: float
-) -> dict[str, dict[str, float]]:
-    """CPU per image of tritonserver itself and of each model's stubs, as Figures."""
-    taken: dict[str, list[float]] = {}
+    triton: Service, bodies: Bodies, clients: int, seconds: float
+) -> dict[str, float]:
+    """CPU per image of tritonserver itself and of each model's stubs, in ms."""
     (pid,) = triton.pids
-    for _ in range(rounds):
-        before_s = process_tree.cpu_s_by_model(pid)
-        load = closed_loop.run(triton.url, bodies.files, clients, seconds)
-        images = load.requests * bodies.images_per_request
-        for name, used_s in process_tree.cpu_s_by_model(pid).items():
-            taken.setdefault(name, []).append((used_s - before_s[name]) / images * 1e3)
-    return {name: Figure.of(values).to_json() for name, values in sorted(taken.items())}
+    before_s = process_tree.cpu_s_by_model(pid)
+    load = closed_loop.run(triton.url, bodies.files, clients, seconds)
+    images = load.requests * bodies.images_per_request
+    return {
+        name: (used_s - before_s[name]) / images * 1e3
+        for name, used_s in process_tree.cpu_s_by_model(pid).items()
+    }
 
 
 def warm_up(contenders: Mapping[str, Service], bodies: Bodies) -> None:
@@ -89,17 +92,22 @@ def in_turn(
     clients: Sequence[int],
     rounds: int,
     seconds: float,
-) -> dict[str, dict[int, list[Sample]]]:
-    """Samples by contender and number of clients; every round visits everyone."""
+) -> Samples:
+    """Every round visits everyone."""
     warm_up(contenders, bodies)
-    samples: dict[str, dict[int, list[Sample]]] = {
-        name: {count: [] for count in clients} for name in contenders
-    }
+    samples: Samples = {name: {count: [] for count in clients} for name in contenders}
     for _ in range(rounds):
         for count in clients:
             for name, service in contenders.items():
                 samples[name][count].append(sample(service, bodies, count, seconds))
     return samples
+
+
+def extend(samples: Samples, more: Samples) -> None:
+    """Add the samples of another visit."""
+    for name, by_clients in more.items():
+        for count, taken in by_clients.items():
+            samples.setdefault(name, {}).setdefault(count, []).extend(taken)
 
 
 def rows(samples: Mapping[str, Mapping[int, Sequence[Sample]]]) -> list[dict[str, Any]]:

@@ -106,9 +106,10 @@ def again(results: Results) -> str:
     hosts = "one host is enough" if plan.hosts == 1 else f"{plan.hosts} hosts are needed"
     return f"""## Again, on your machine
 
-`make bench` takes about ten minutes on 2 cores and prints the ratios; `make bench-full` has \
+`make bench` takes under ten minutes on 2 cores and prints the ratios; `make bench-full` has \
 more rounds, clients, rates and the whole grid of variants; `make bench-preprocess` and \
-`make parity` are those parts alone. All need `pip install -e '.[bench]'` and wrk \
+`make parity` are those parts alone; `make bench-compare` holds your run against this page, ratio \
+by ratio. All need `pip install -e '.[bench]'` and wrk \
 (`apt-get install wrk`), and the models that `make demo` exports. \
 `make bench-docs RESULTS=build/bench.json` writes this page from your own run.
 

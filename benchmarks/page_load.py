@@ -16,7 +16,8 @@ def null_inference(results: Results) -> str:
 
 The network answers at once, so only what surrounds it counts. One {SIZES[null["size"]]} JPEG per \
 request as base64 in JSON; closed loop (wrk), {null["rounds"]} interleaved rounds of \
-{null["seconds"]:g} s. CPU is that of all server processes; the gateway's includes Triton's.
+{null["seconds"]:g} s in {null["visits"]} visits spread over the run, each with all servers \
+started anew. CPU is that of all server processes; the gateway's includes Triton's.
 
 {_contenders_table(results, "null")}
 

@@ -81,7 +81,7 @@ def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def text(figure: dict[str, float]) -> str:
-    """A figure with its quartiles."""
+    """A figure with its spread."""
     return str(Figure(**figure))
 
 

@@ -15,7 +15,7 @@ def print_summary(results: dict[str, Any], console: Console) -> None:
     shown = results["machine"]
     console.print(
         f"{shown['cpu']}, {shown['cores']} cores, load {shown['load_before']} before; "
-        "median (quartiles)\n"
+        "median (5th to 95th percentile)\n"
     )
     if "preprocess" in results:
         console.print(_preprocess(results["preprocess"]["single"]))

@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Figure:
-    """Median and quartiles of repeated measurements."""
+    """Median, and 5th to 95th percentile, of repeated measurements."""
 
     median: float
     low: float
@@ -24,7 +24,7 @@ class Figure:
         if len(values) < 2:
             low = high = values[0]
         else:
-            low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+            low, *_, high = statistics.quantiles(values, n=20, method="inclusive")
         return cls(*(_significant(v, digits) for v in (statistics.median(values), low, high)))
 
     def to_json(self) -> dict[str, float]:
@@ -32,6 +32,8 @@ class Figure:
         return asdict(self)
 
     def __str__(self) -> str:
+        if self.low == self.high:
+            return f"{self.median:g}"
         return f"{self.median:g} ({self.low:g}–{self.high:g})"
 
 

@@ -52,7 +52,7 @@ def _print(described: dict[str, Any], results: dict[str, Any]) -> None:
     console = report.console()
     console.print(
         f"{described['cpu']}, {described['cores']} cores, load {described['load_before']} before; "
-        "median (quartiles) over interleaved rounds\n"
+        "median (5th to 95th percentile) over interleaved rounds\n"
     )
     console.print(single_table(results["single"]))
     batch, scaling = results["batch"], results["scaling"]

@@ -14,7 +14,7 @@ import bench_docs
 from benchmarks.results import BENCH, DOCUMENT
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-NAMES = ("bench", "bench_preprocess", "bench_docs", "parity", "plan_capacity")
+NAMES = ("bench", "bench_preprocess", "bench_compare", "bench_docs", "parity", "plan_capacity")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,12 +9,15 @@ import pytest
 from benchmarks.timing import Figure, interleaved, ratios
 
 
-def test_a_figure_is_the_median_with_its_quartiles() -> None:
-    assert Figure.of([5, 1, 3, 2, 4]) == Figure(3, 2, 4)
+def test_a_figure_is_the_median_with_the_5th_and_the_95th_percentile() -> None:
+    assert Figure.of([100, *range(100)]) == Figure(50, 5, 95)
+    assert Figure.of([5, 1, 3, 2, 4]) == Figure(3, 1.2, 4.8)
 
 
 def test_a_single_measurement_has_no_spread() -> None:
     assert Figure.of([1.23456]) == Figure(1.23, 1.23, 1.23)
+    assert str(Figure.of([1.23456])) == "1.23"
+    assert str(Figure.of([1, 2, 3])) == "2 (1.1–2.9)"
 
 
 def test_ratios_are_formed_round_by_round() -> None:
