@@ -20,13 +20,9 @@ SHIPPED = "as shipped: 1 + 1 instances, 500 µs"
 VARIANTS: dict[str, Variant] = {
     SHIPPED: _BASE,
     "no dynamic batching": replace(_BASE, queue_delay_us=None),
-    "queue delay 0": replace(_BASE, queue_delay_us=0),
     "queue delay 5 ms": replace(_BASE, queue_delay_us=5_000),
     "2 preprocess instances, 1 thread each": replace(
         _BASE, preprocess_instances=2, preprocess_threads=1
-    ),
-    "4 preprocess instances, 1 thread each": replace(
-        _BASE, preprocess_instances=4, preprocess_threads=1
     ),
     "2 ms batching on the Python steps": replace(_BASE, python_queue_delay_us=2_000),
 }

@@ -52,7 +52,7 @@ class Effort:
     whole_grid: bool
 
 
-BOUNDED = Effort("bounded", 0.5, 3, 2, (1, 4, 16), (100, 200, 400), False)
+BOUNDED = Effort("bounded", 0.4, 3, 2, (1, 4, 16), (100, 200, 400), False)
 FULL = Effort("full", 3.0, 6, 4, (1, 2, 4, 8, 16, 32), (25, 50, 100, 150, 200, 300, 400, 500), True)
 
 
@@ -117,10 +117,10 @@ def parts(effort: Effort) -> list[tuple[str, Callable[[], Any]]]:
     return [
         ("null", null.visit),
         ("preprocess", lambda: preprocess.run(effort.preprocess_scale, _say)),
-        ("real", lambda: end_to_end.real_inference(rounds + 1, 0.75 * seconds, 4, _say)),
-        ("rates", lambda: end_to_end.fixed_rates(effort.rates, 1.5 * seconds, _say)),
+        ("real", lambda: end_to_end.real_inference(rounds, 0.75 * seconds, 4, _say)),
+        ("rates", lambda: end_to_end.fixed_rates(effort.rates, seconds, _say)),
         ("null", null.visit),
-        ("sizes", lambda: end_to_end.sizes(seconds, _say)),
+        ("sizes", lambda: end_to_end.sizes(seconds / 2, _say)),
         ("sweep", lambda: sweep.run(max(1, rounds - 2), 0.75 * seconds, _say, variants)),
         ("gpus", lambda: sweep.simulated_gpus(rounds // 2, seconds, _say)),
         ("memory", lambda: footprint.memory(_say)),
