@@ -37,7 +37,8 @@ calling thread; through its thread pool, as served, ours takes {text(pooled)} ms
 a thread has to wake up. OpenCV is the tutorials' code (`imdecode`, `INTER_LINEAR`, float32 \
 normalise, transpose); it does not antialias, and its PNG and WebP decoders are faster than \
 Pillow's. "Bare decode" is libjpeg-turbo to RGB and nothing else. × is how \
-many times faster ours is.
+many times faster ours is. At 12 megapixels the others fill 36 MB of fresh memory a picture, and \
+what that costs depends on the state of the host's memory: these ratios move most between runs.
 
 {table}
 
