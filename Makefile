@@ -131,8 +131,7 @@ bench: $(BIN)/.installed-bench  ## preprocessing, gateway, monolith and ensemble
 bench-full: $(BIN)/.installed-bench  ## the same with more rounds, clients, rates and variants
 	@python scripts/bench.py --full $(ARGS)
 
-RUN ?= build/bench.json
-bench-compare: $(BIN)/.installed-bench  ## do the ratios of RUN=build/bench.json agree with the published ones
+bench-compare: $(BIN)/.installed-bench  ## do the ratios of the latest run (RUN=FILE: another) agree with the published ones
 	@python scripts/bench_compare.py $(RUN) $(ARGS)
 
 bench-preprocess: $(BIN)/.installed-bench  ## ours, torchvision's, the tutorial's and a bare decode, interleaved

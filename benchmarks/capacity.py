@@ -15,8 +15,8 @@ from typing import Any
 
 from benchmarks.laws import HEAVY, LAWS, MAX_BATCH
 from benchmarks.repositories import Law
+from benchmarks.results import BENCH
 
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "bench.json"
 # Above this share of a resource, queues grow faster than anyone plans for.
 MAX_UTILISATION = 0.7
 # docker-compose.yml: shm-default-byte-size of each Python stub.
@@ -74,7 +74,7 @@ def gpu_names() -> list[str]:
     return [*LAWS, *HEAVY]
 
 
-def image_cost(image: str, results: Path = RESULTS) -> ImageCost:
+def image_cost(image: str, results: Path = BENCH) -> ImageCost:
     """The measured constants of a size. CapacityError without results."""
     try:
         measured = json.loads(results.read_text(encoding="utf-8"))
@@ -99,7 +99,7 @@ def image_cost(image: str, results: Path = RESULTS) -> ImageCost:
     )
 
 
-def plan(gpu: str, cores: int, image: str, rate_per_s: float, results: Path = RESULTS) -> Plan:
+def plan(gpu: str, cores: int, image: str, rate_per_s: float, results: Path = BENCH) -> Plan:
     """What ``rate_per_s`` images per second of that size need on hosts of one card each."""
     if cores < 1 or rate_per_s <= 0:
         raise CapacityError("CORES must be at least 1 and RATE above 0")

@@ -17,10 +17,13 @@ from benchmarks.end_to_end import (
 )
 from benchmarks.timing import Figure
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+_PROJECT = Path(__file__).resolve().parents[1]
+DOCS = _PROJECT / "docs"
+# Where `make bench` writes; BENCH is what was published of it.
+LATEST = _PROJECT / "build" / "bench.json"
 FOLDER = DOCS / "benchmarks"
 BENCH, PARITY = FOLDER / "bench.json", FOLDER / "parity.json"
-DOCUMENT, README = DOCS / "benchmarks.md", DOCS.parent / "README.md"
+DOCUMENT, README = DOCS / "benchmarks.md", _PROJECT / "README.md"
 
 # How contenders and sizes are called on the page.
 SHOWN = {

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PROJECT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 try:
     from benchmarks import closed_loop, end_to_end, footprint, machine, preprocess, sweep
     from benchmarks.closed_loop import LoadError
+    from benchmarks.results import LATEST
     from benchmarks.summary import print_summary
     from client import report
     from common.manifest import ManifestError
@@ -31,7 +31,6 @@ SCHEMA = 1
 # Spread over the run: what the host's neighbours do lasts minutes.
 NULL_VISITS = 3
 _STARTED_S = time.perf_counter()
-DEFAULT_OUTPUT = PROJECT / "build" / "bench.json"
 EXAMPLE = """example:
   python scripts/bench.py
   python scripts/bench.py --only preprocess null --output build/quick.json
@@ -154,7 +153,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="measure only these, and keep the other parts that the output holds",
     )
     parser.add_argument(
-        "--output", type=Path, default=DEFAULT_OUTPUT, help="default: %(default)s", metavar="FILE"
+        "--output", type=Path, default=LATEST, help="default: %(default)s", metavar="FILE"
     )
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     return parser.parse_args(arguments)

@@ -9,22 +9,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-PROJECT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 try:
     from rich.table import Table
 
     from benchmarks import comparison
     from benchmarks.comparison import Pair
+    from benchmarks.results import BENCH, LATEST
     from client import report
 except ModuleNotFoundError as missing:
     print(f"bench-compare: {missing}: pip install -e '.[bench]'", file=sys.stderr)
     sys.exit(2)
 
-PUBLISHED = PROJECT / "docs" / "benchmarks" / "bench.json"
 EXAMPLE = """example:
-  python scripts/bench_compare.py build/bench.json
+  python scripts/bench_compare.py
   python scripts/bench_compare.py build/bench.json --with build/earlier.json
 """
 
@@ -70,12 +69,19 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run", type=Path, metavar="FILE", help="results of a run")
+    parser.add_argument(
+        "run",
+        nargs="?",
+        type=Path,
+        default=LATEST,
+        metavar="FILE",
+        help="results of a run (default: the latest, %(default)s)",
+    )
     parser.add_argument(
         "--with",
         dest="other",
         type=Path,
-        default=PUBLISHED,
+        default=BENCH,
         metavar="FILE",
         help="another run (default: the published one)",
     )

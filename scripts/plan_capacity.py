@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 try:
     from benchmarks import capacity
     from benchmarks.capacity import CapacityError, Plan
+    from benchmarks.results import BENCH
     from client import report
 except ModuleNotFoundError as missing:
     print(f"plan-capacity: {missing}: pip install -e '.[bench]'", file=sys.stderr)
@@ -81,7 +82,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cores", type=int, required=True, help="cores of one host")
     parser.add_argument("--image", choices=capacity.image_names(), required=True)
     parser.add_argument("--rate", type=float, required=True, help="images per second")
-    parser.add_argument("--results", type=Path, default=capacity.RESULTS, help="a run's JSON file")
+    parser.add_argument("--results", type=Path, default=BENCH, help="a run's JSON file")
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     return parser.parse_args(arguments)
 
